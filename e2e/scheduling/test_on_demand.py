@@ -1,0 +1,243 @@
+"""--model-control-mode=on-demand: requests load their models, and idle ones leave when memory is needed."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import queue
+import signal
+import threading
+
+import numpy as np
+import pytest
+import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
+from bls import ask, value, write
+from repository import Gate, Sent, X, answer, ensemble, identity_model, metric, python_model, until
+from sequences import ACCUMULATE, Grpc, add_model
+from server import Server, descendants
+
+ON_DEMAND = "--model-control-mode=on-demand"
+LARGE = "self.x = b'x' * (100 << 20)"  # with the interpreter 130 MB
+TWO_FIT = (ON_DEMAND, "--model-memory-limit=320M", "--on-demand-min-residency-secs=0")
+
+
+def parameter(name, value):
+    return f'parameters {{ key: "{name}" value {{ string_value: "{value}" }} }}'
+
+
+def index(server):
+    return {m["name"]: (m.get("state", ""), m.get("reason", "")) for m in server.post("/v2/repository/index").json}
+
+
+def count(server, what):
+    """How often the log has a text."""
+    return server.log().count(what)
+
+
+def inputs(client):
+    x = client.InferInput("INPUT0", [1, 1], "FP32")
+    x.set_data_from_numpy(np.ones((1, 1), np.float32))
+    return [x]
+
+
+def test_a_storm_loads_once_and_the_least_used_leaves(tmp_path):
+    """Python and ONNX models, both protocols: who waits is served by one load, and what is known of a model survives its eviction."""
+    for name in "abc":
+        python_model(tmp_path, name, init=LARGE)
+    identity_model(tmp_path, "identity_any_fp32")
+    with Server(tmp_path, *TWO_FIT) as s:
+        assert index(s)["a"] == ("", "not loaded yet")
+        assert s.get("/v2/models/a/ready").status == 400 and s.get("/v2/health/ready").status == 200
+        assert not count(s, "loading: a:1"), "to ask whether a model is ready loads nothing"
+
+        def ask_once(module, address):
+            with module.InferenceServerClient(address) as client:  # that of HTTP belongs to its thread
+                return client.infer("a", inputs(module)).as_numpy("OUTPUT0").item()
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            ways = [(thttp, s.http), (tgrpc, s.grpc)] * 8
+            assert list(pool.map(lambda way: ask_once(*way), ways)) == [1.0] * 16
+        with thttp.InferenceServerClient(s.http) as h, tgrpc.InferenceServerClient(s.grpc) as g:
+            assert count(s, "loading: a:1") == 1
+            assert index(s)["a"] == ("READY", "loaded on demand")
+            assert g.infer("identity_any_fp32", inputs(tgrpc)).as_numpy("OUTPUT0").tolist() == [[1.0]]
+            before = h.get_model_metadata("b"), g.get_model_config("b", as_json=True)
+            assert answer(s, "a") == 1
+            assert answer(s, "c") == 1  # b was not used since it was described
+            assert index(s)["b"] == ("UNAVAILABLE", "evicted: memory was needed")
+            assert s.get("/v2/models/b/ready").status == 400
+            assert (h.get_model_metadata("b"), g.get_model_config("b", as_json=True)) == before
+            assert count(s, "loading: b:1") == 1, "what is known of a model that has been in needs no load"
+            assert answer(s, "b") == 1 and until(lambda: index(s)["a"][1] == "evicted: memory was needed")
+        assert metric(s, "neso_on_demand_loads_total", outcome="loaded") == 5
+        assert metric(s, "neso_on_demand_evictions_total", reason="memory") == 2
+        assert metric(s, "neso_on_demand_models", state="in") == 3
+        assert f"neso_on_demand_memory_limit_bytes {float(320 << 20):.10g}" in s.metrics()
+        assert s.infer("nope", X).status == 404
+        assert (
+            s.post("/v2/models/b/versions/7/infer", X).error == "Request for unknown model: 'b' version 7 is not found"
+        )
+
+
+def test_no_request_is_lost_when_many_models_share_little_memory(tmp_path):
+    for i in range(12):
+        python_model(tmp_path, f"m{i}", init="self.x = b'x' * (40 << 20)", add=i)
+    order = np.random.default_rng(7).integers(0, 12, 100).tolist()
+    with Server(tmp_path, ON_DEMAND, "--model-memory-limit=300M", "--on-demand-min-residency-secs=0.05") as s:
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            assert list(pool.map(lambda i: answer(s, f"m{i}"), order)) == [i + 1 for i in order]
+        assert metric(s, "neso_on_demand_evictions_total", reason="memory") > 5
+        assert until(lambda: len(descendants(s.process.pid)) <= 8), "the processes of models that left have ended"
+
+
+def test_who_stays(tmp_path):
+    """Pinned models, busy ones, those with sequences that have not ended; the idle time; faults in the parameters."""
+    gate = Gate(tmp_path)
+    models = tmp_path / "models"
+    python_model(models, "pinned", init=LARGE, extra=parameter("on_demand_pin", "true"))
+    python_model(models, "busy", init=LARGE, execute=gate.execute)
+    python_model(models, "other", init=LARGE, extra=parameter("on_demand_idle_secs", "0.2"))
+    python_model(models, "odd", extra=parameter("on_demand_idle_secs", "soon"))
+    add_model(models, "sums", code=ACCUMULATE.replace("self.sums = {}", f"self.sums = {{}}\n        {LARGE}"))
+    with Server(models, *TWO_FIT, "--load-model=pinned", "--on-demand-timeout-secs=2") as s:
+        assert index(s)["pinned"] == ("READY", "loaded by request, pinned")
+        sent = Sent(s, "busy")
+        gate.come()
+        refused = s.infer("other", X)
+        assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1, refused
+        assert refused.error.startswith(
+            "model 'other' is not loaded: the request has waited 2s (--on-demand-timeout-secs)"
+        )
+        gate.open()
+        assert sent.status() == 200
+        assert answer(s, "other") == 1
+        assert index(s)["busy"] == ("UNAVAILABLE", "evicted: memory was needed")
+        assert until(lambda: index(s)["other"] == ("UNAVAILABLE", "evicted: idle"))
+        client = Grpc(s)
+
+        def send(number, **flags):
+            return client.infer("sums", number, 5, **flags).as_numpy("OUT").item()
+
+        assert send(1, start=True) == 1
+        assert s.infer("other", X).status == 503, "a sequence that has not ended is not lost"
+        assert send(2) == 3 and send(3, end=True) == 6
+        assert answer(s, "other") == 1
+        odd = s.infer("odd", X)
+        assert (
+            odd.status == 503
+            and "parameter 'on_demand_idle_secs' of model 'odd' is 'soon', expected a number" in odd.error
+        ), odd
+        assert index(s)["pinned"][0] == "READY"
+
+
+def test_ensembles_and_models_that_call_others(tmp_path):
+    """An ensemble comes with its steps; a call of a model loads its callee, or fails at once where only the caller is in the way."""
+    for name in ("x", "y", "z"):
+        python_model(tmp_path, name, init="self.x = b'x' * (60 << 20)", add=1)
+    ensemble(tmp_path, "both", "x", "y")
+    for name, init in (("small", "pass"), ("large", LARGE)):
+        write(tmp_path, name, "return self.reply(self.value(self.call('callee', x)) + 1)", init=init)
+    write(tmp_path, "callee", "return self.reply(x * 10)", init=LARGE)
+    with Server(tmp_path, ON_DEMAND, "--model-memory-limit=220M", "--on-demand-min-residency-secs=0") as s:
+        assert answer(s, "both") == 3
+        assert index(s)["x"] == ("READY", "loaded on demand as a step of an ensemble")
+        assert answer(s, "z") == 2  # one of the steps has to leave, and the ensemble with it
+        assert index(s)["both"][0] == "UNAVAILABLE"
+        assert answer(s, "both") == 3
+        assert value(s, "small", 4) == [41] and value(s, "callee", 4) == [40]
+        r = s.infer("large", ask(4))
+        assert r.status == 500 and "there is no memory for model 'callee': it needs about" in r.error, r
+        assert "--model-memory-limit" in r.error
+
+
+def test_loads_that_fail_and_waits_that_end(tmp_path):
+    gate = tmp_path / "gate"
+    gate.touch()
+    models = tmp_path / "models"
+    python_model(models, "broken", init="raise ValueError('no weights here')")
+    python_model(models, "slow", init=f"import os\n        while os.path.exists({str(gate)!r}): time.sleep(0.005)")
+    python_model(models, "fine")
+    options = ("--on-demand-max-waiting=3", "--on-demand-load-count=2")
+    with Server(models, ON_DEMAND, *options) as s, tgrpc.InferenceServerClient(s.grpc) as g:
+        first = s.infer("broken", X)
+        assert first.status == 503 and "model 'broken' could not be loaded, and is tried again in 1s" in first.error, (
+            first
+        )
+        assert "no weights here" in first.error and first.headers["retry-after"] == "1"
+        again = s.infer("broken", X)
+        assert again.status == 503 and count(s, "loading: broken:1") == 1, "it is not loaded for each request"
+        with pytest.raises(Exception, match="no weights here"):
+            g.infer("broken", inputs(tgrpc))
+        assert "load failed: " in index(s)["broken"][1] and s.get("/v2/health/ready").status == 200
+        assert s.post("/v2/repository/models/broken/load", {}).status == 400, (
+            "the API tries at once, and says what the load says"
+        )
+        python_model(models, "broken")  # repaired
+        assert s.post("/v2/repository/models/broken/load", {}).status == 200 and answer(s, "broken") == 1
+
+        sent = [Sent(s, "slow") for _ in range(2)]
+        assert until(lambda: index(s)["slow"][0] == "LOADING")
+        assert answer(s, "fine") == 1, "models that are in, or come in, do not wait for it"
+        with pytest.raises(Exception, match="Deadline Exceeded"):
+            g.infer("slow", inputs(tgrpc), client_timeout=0.2)
+        waiting = lambda: float(s.metrics().split("\nneso_on_demand_waiting_requests ")[1].split()[0])  # noqa: E731
+        assert until(lambda: waiting() == 2), "a client that has given up does not wait"
+        sent.append(Sent(s, "slow"))
+        assert until(lambda: waiting() == 3)
+        full = s.infer("slow", X)
+        assert full.status == 503 and "3 requests wait for models already (--on-demand-max-waiting)" in full.error, full
+        sent.pop().close()
+        assert until(lambda: waiting() == 2)
+        gate.unlink()
+        assert [one.status() for one in sent] == [200, 200] and count(s, "loading: slow:1") == 1
+
+
+def test_what_the_api_says_counts(tmp_path):
+    for name in "ab":
+        python_model(tmp_path, name, init=LARGE)
+    with Server(tmp_path, *TWO_FIT) as s, thttp.InferenceServerClient(s.http) as h:
+        h.load_model("a")
+        assert index(s)["a"] == ("READY", "loaded on demand") and answer(s, "a") == 1
+        h.unload_model("a")
+        assert until(lambda: index(s)["a"] == ("UNAVAILABLE", "unloaded"))
+        gone = s.infer("a", X)
+        assert gone.status == 404 and gone.error == "Request for unknown model: 'a' has no available versions"
+        assert s.get("/v2/models/a").status == 404
+        h.load_model("a")
+        assert answer(s, "a") == 1
+        python_model(tmp_path, "new", init=LARGE, add=1)
+        assert until(lambda: s.infer("new", X).status == 200), "found without a restart"
+        config = h.get_model_config("b")
+        config["parameters"] = {"on_demand_priority": {"string_value": "-3"}}
+        h.load_model("b", config=str(config).replace("'", '"').replace("False", "false").replace("True", "true"))
+        assert answer(s, "a") == 1 and answer(s, "new") == 2
+        assert index(s)["b"][0] == "READY", "what came with the request could not be brought back"
+        h.unload_model("b")
+        assert s.infer("b", X).status == 404
+
+
+def test_streams_and_stops(tmp_path):
+    """A stream waits in order; a server that stops serves who waits."""
+    gate = tmp_path / "gate"
+    gate.touch()
+    models = tmp_path / "models"
+    python_model(
+        models, "slow", init=f"import os\n        while os.path.exists({str(gate)!r}): time.sleep(0.005)", add=1
+    )
+    python_model(models, "fine")
+    with Server(models, ON_DEMAND) as s:
+        answers = queue.Queue()
+        with tgrpc.InferenceServerClient(s.grpc) as g:
+            g.start_stream(lambda result, error: answers.put(error or result.as_numpy("OUTPUT0").item()))
+            g.async_stream_infer("fine", inputs(tgrpc))
+            g.async_stream_infer("slow", inputs(tgrpc))
+            g.async_stream_infer("fine", inputs(tgrpc))
+            assert answers.get(timeout=60) == 1 and until(lambda: index(s)["slow"][0] == "LOADING")
+            sent = Sent(s, "slow")
+            assert until(lambda: "neso_on_demand_waiting_requests 2" in s.metrics())
+            s.process.send_signal(signal.SIGTERM)
+            threading.Timer(0.3, gate.unlink).start()
+            assert sent.status() == 200
+            assert answers.get(timeout=60) == 2
+            g.stop_stream()
+        assert s.process.wait(60) == 0, s.log()[-3000:]
