@@ -176,7 +176,7 @@ func TestMirrorOfWhatFails(t *testing.T) {
 	if _, err := ask(e, "a", -1); err == nil {
 		t.Error("no error")
 	}
-	p, err := e.Resolve("a", -1, 8)
+	p, err := e.Resolve(t.Context(), "a", -1, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestMirrorCountsTexts(t *testing.T) {
 		o := explicit(top, "a")
 		o.MaxQueuedBytes = 2000
 		e := server(t, o, echo)
-		p, err := e.Resolve("a", -1, 8)
+		p, err := e.Resolve(t.Context(), "a", -1, 8)
 		if err != nil {
 			t.Fatal(err)
 		}

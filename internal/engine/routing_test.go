@@ -16,7 +16,7 @@ import (
 
 func wantLabelled(t *testing.T, e *Engine, label string, want int64) {
 	t.Helper()
-	p, err := e.ResolveFor(nil, nil, "a", rollout.Ask{Version: -1, Label: label}, 0)
+	p, err := e.ResolveFor(t.Context(), nil, nil, "a", rollout.Ask{Version: -1, Label: label}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +39,13 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLabelled(t, e, "stable", 2) // the file is as it was: what was said since stays
-	_, err := e.ResolveFor(nil, nil, "a", rollout.Ask{Version: -1, Label: "nope"}, 0)
+	_, err := e.ResolveFor(t.Context(), nil, nil, "a", rollout.Ask{Version: -1, Label: "nope"}, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'a' has no version with the label 'nope'")
 	if err := e.Unload(t.Context(), "a", false); err != nil {
 		t.Fatal(err)
 	}
 	settle(t, e)
-	_, err = e.ResolveFor(nil, nil, "a", rollout.Ask{Version: -1, Label: "stable"}, 0)
+	_, err = e.ResolveFor(t.Context(), nil, nil, "a", rollout.Ask{Version: -1, Label: "stable"}, 0)
 	wantError(t, err, backend.NotFound, "Request for unknown model: 'a' has no available versions")
 	if err := e.Load(t.Context(), "a", "", nil); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestLabelsMoveAtOnce(t *testing.T) {
 					t.Errorf("got %s", r)
 					return
 				}
-				p, err := e.ResolveFor(nil, nil, "a", rollout.Ask{Version: -1, Label: "x"}, 0)
+				p, err := e.ResolveFor(t.Context(), nil, nil, "a", rollout.Ask{Version: -1, Label: "x"}, 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -141,7 +141,7 @@ func TestStepsBack(t *testing.T) {
 func TestFromInside(t *testing.T) {
 	e := ruled(t, &nesotest.Echo{}, "weights: {1: 99, 2: 1}")
 	for range 100 {
-		p, err := e.pinFor("", "a", -1, 0)
+		p, err := e.pinFor(t.Context(), "", "a", -1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
