@@ -29,6 +29,8 @@ type Request struct {
 	// bare leaves out what the models of an ensemble's steps make of a faulty one:
 	// they are being read for that.
 	bare bool
+	// again marks the load of an ensemble that comes back: nobody asks for it anew.
+	again bool
 }
 
 // Load loads or reloads one model and waits for the outcome. When ctx ends
@@ -97,7 +99,7 @@ func (m *Manager) load(ctx context.Context, r Request) error {
 func (m *Manager) loadKey(ctx context.Context, r Request) error {
 	if r.Nested {
 		_, err := m.loadClaimed(r)
-		return err // one of those that leave may wait for this load
+		return err // one of those that leave may wait for this load, and so may an ensemble that would come back
 	}
 	var leaving []<-chan struct{}
 	err := m.patiently(ctx, func() (err error) {
@@ -109,6 +111,9 @@ func (m *Manager) loadKey(ctx context.Context, r Request) error {
 		case <-ended:
 		case <-m.ctx.Done():
 		}
+	}
+	if err == nil {
+		m.bringBack(ctx, r.Name)
 	}
 	return err
 }
@@ -133,7 +138,7 @@ func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) 
 		return nil, err
 	}
 	served := m.serves(r.Name)
-	if err = m.loadOne(p, []string{r.Name}); err == nil && !served {
+	if err = m.loadOne(p, []string{r.Name}); err == nil && !served && !r.again {
 		m.bring(r.Name, false)
 	}
 	return p.leaving, err
@@ -182,7 +187,8 @@ func (m *Manager) bring(name string, pulled bool) {
 // for the ensemble.
 func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) error) error {
 	m.mu.Lock()
-	m.entryLocked(p.name).wants = p.parts
+	e := m.entryLocked(p.name)
+	e.wants, e.returns = p.parts, p.ensemble
 	m.mu.Unlock()
 	if !p.ensemble {
 		return m.apply(p)

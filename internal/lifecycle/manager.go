@@ -126,6 +126,9 @@ type entry struct {
 	pulled bool
 	// wants are the parts of the ensemble that was tried last, loaded or not.
 	wants []string
+	// returns says that it is an ensemble which was asked for, and not unloaded by its
+	// name since: it comes back with its parts.
+	returns bool
 	// failure says why the model has no version at all. unread marks one whose
 	// configuration could not even be read, or an ensemble that fails validation: the
 	// peer does not count it among the known models.

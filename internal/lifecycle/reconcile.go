@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -36,6 +37,31 @@ func (m *Manager) Reconcile(ctx context.Context, load, gone, present []string) [
 		m.reject(f.Model, f.Err)
 	}
 	return append(failures, failed...)
+}
+
+// bringBack loads the ensembles that a model which has been loaded is a part of, and
+// that somebody had asked for: an unload of the part took them away, or its load
+// had failed. One that lacks another part stays away: that was unloaded, too. An
+// ensemble that comes back brings back those that it is a part of itself.
+func (m *Manager) bringBack(ctx context.Context, part string) {
+	for _, name := range m.waitFor(part) {
+		m.log.Info(fmt.Sprintf("loading ensemble '%s', whose model '%s' is there", name, part), "model", name)
+		_ = m.loadKey(ctx, Request{Name: name, again: true}) // the index has the reason
+	}
+}
+
+// waitFor returns the ensembles that would serve now that a part of them does.
+func (m *Manager) waitFor(part string) (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lacking := func(part string) bool { return !m.servesLocked(part) }
+	for name, e := range m.models {
+		if e.returns && slices.Contains(e.wants, part) && !m.servesLocked(name) && !slices.ContainsFunc(e.wants, lacking) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (m *Manager) unloadEach(names []string) (failures []Failure) {

@@ -112,16 +112,23 @@ func (m *Manager) Unload(name string, dependents bool) error {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
 	g := m.graphLocked()
-	var names []string
+	var names, users []string
 	for _, key := range m.namedLocked(name) {
-		names = append(append(names, key), g.users(key)...)
+		names, users = append(names, key), append(users, g.users(key)...)
 		if dependents {
 			names = append(names, g.exclusive(key, func(part string) bool { return m.models[part] != nil && m.models[part].pulled })...)
 		}
 	}
+	meant := len(names)
+	names = append(names, users...)
 	for _, n := range names {
 		if m.claims.blocks(n, false) {
 			return busyError(n, false)
+		}
+	}
+	for _, n := range names[:meant] {
+		if e := m.models[n]; e != nil {
+			e.returns = false
 		}
 	}
 	m.unloadLocked(names)

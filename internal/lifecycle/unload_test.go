@@ -135,6 +135,54 @@ func TestUnloadWithDependents(t *testing.T) {
 	}
 }
 
+// TestEnsemblesComeBack tells what a load of a part does to the ensembles that it took
+// away, and to those whose load had failed for it.
+func TestEnsemblesComeBack(t *testing.T) {
+	for _, tc := range []struct{ does, want string }{
+		{"load outer; unload a; load a", "a READY b READY e READY outer READY"},
+		{"load e; unload a; load a", "a READY b READY e READY"},
+		{"load e; unload e; unload a; load a", "a READY b READY"},
+		{"load e; unload a; unload e; load a", "a READY b READY"},
+		{"load e; unload a; unload b; load a", "a READY"}, // b is not fetched
+		{"load e; unload a; unload b; load a; load b", "a READY b READY e READY"},
+		{"break a; load e; mend a; load a; load b", "a READY b READY e READY"},
+		{"load e; unload a; break a; load a; mend a; load a", "a READY b READY e READY"},
+		{"load outer; unload e; load e", "a READY b READY e READY outer READY"},
+		{"load outer; unload e; load a", "a READY b READY"},
+	} {
+		top := nesotest.Tree(t, map[string]string{
+			"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": "",
+			"e/config.pbtxt": ensembleConfig("a", "b"), "e/1/": "",
+			"outer/config.pbtxt": ensembleConfig("e"), "outer/1/": "",
+		})
+		m := start(t, of(top), &nesotest.Echo{Name: "echo"})
+		for does := range strings.SplitSeq(tc.does, "; ") {
+			verb, name, _ := strings.Cut(does, " ")
+			switch verb {
+			case "load":
+				_ = m.Load(t.Context(), Request{Name: name})
+			case "unload":
+				if err := m.UnloadAfter(t.Context(), name, false); err != nil {
+					t.Fatal(err)
+				}
+			case "break":
+				nesotest.Put(t, top, name+"/config.pbtxt", "backend: 7")
+			case "mend":
+				nesotest.Put(t, top, name+"/config.pbtxt", echoConfig)
+			}
+		}
+		var got []string
+		for _, name := range []string{"a", "b", "e", "outer"} {
+			if m.serves(name) {
+				got = append(got, name, "READY")
+			}
+		}
+		if text := strings.Join(got, " "); text != tc.want {
+			t.Errorf("%s: %s, want %s", tc.does, text, tc.want)
+		}
+	}
+}
+
 // TestUnloaded: the wait ends with the last request in flight, with its context, or
 // when the model is loaded again; for what is not unloading there is none.
 func TestUnloaded(t *testing.T) {
