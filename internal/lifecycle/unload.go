@@ -108,6 +108,18 @@ func (m *Manager) retired(r retired) {
 func (m *Manager) Unload(name string, dependents bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.unloadNamedLocked(name, dependents, false)
+}
+
+// Evict is Unload for who will load each model again that is asked for: the ensembles
+// that go with it do not come back with it.
+func (m *Manager) Evict(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unloadNamedLocked(name, false, true)
+}
+
+func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {
 	if m.refuse {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
@@ -125,6 +137,9 @@ func (m *Manager) Unload(name string, dependents bool) error {
 		if m.claims.blocks(n, false) {
 			return busyError(n, false)
 		}
+	}
+	if all {
+		meant = len(names)
 	}
 	for _, n := range names[:meant] {
 		if e := m.models[n]; e != nil {

@@ -149,6 +149,7 @@ func TestEnsemblesComeBack(t *testing.T) {
 		{"load e; unload a; break a; load a; mend a; load a", "a READY b READY e READY"},
 		{"load outer; unload e; load e", "a READY b READY e READY outer READY"},
 		{"load outer; unload e; load a", "a READY b READY"},
+		{"load outer; evict a; load a", "a READY b READY"},
 	} {
 		top := nesotest.Tree(t, map[string]string{
 			"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": "",
@@ -163,6 +164,10 @@ func TestEnsemblesComeBack(t *testing.T) {
 				_ = m.Load(t.Context(), Request{Name: name})
 			case "unload":
 				if err := m.UnloadAfter(t.Context(), name, false); err != nil {
+					t.Fatal(err)
+				}
+			case "evict":
+				if err := m.Evict(name); err != nil {
 					t.Fatal(err)
 				}
 			case "break":

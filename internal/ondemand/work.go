@@ -74,7 +74,7 @@ func (l *Loader) load(name string, inside bool) {
 
 func (l *Loader) evict(name string, why residency.Reason) {
 	l.remember(name)
-	if err := l.o.Life.Unload(name, false); err != nil { // a load is in the way
+	if err := l.o.Life.Evict(name); err != nil { // a load is in the way
 		l.ended(func(m *residency.Machine) { m.Kept(name) })
 		return
 	}
