@@ -3,6 +3,7 @@ package genai
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,36 +23,44 @@ func TestPlaces(t *testing.T) {
 		if err := p.take(60, never); err != nil {
 			t.Fatal(err)
 		}
-		var order []string
+		var mu sync.Mutex
+		var begun []string
+		names := func() []string { // those that begin at one moment may be told in any order
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Sorted(slices.Values(begun))
+		}
 		begin := func(name string, bytes int64) {
 			go func() {
 				if p.take(bytes, never) == nil {
-					order = append(order, name)
+					mu.Lock()
+					defer mu.Unlock()
+					begun = append(begun, name)
 				}
 			}()
 			synctest.Wait()
 		}
 		begin("large", 50) // does not fit yet
 		begin("small", 10) // would, but comes after it
-		if len(order) != 0 {
-			t.Errorf("begun: %v", order)
+		if got := names(); len(got) != 0 {
+			t.Errorf("begun: %v", got)
 		}
 		p.giveBack(60)
 		time.Sleep(lookAgain)
 		synctest.Wait()
-		if !slices.Equal(order, []string{"large", "small"}) {
-			t.Errorf("order %v", order)
+		if got := names(); !slices.Equal(got, []string{"large", "small"}) {
+			t.Errorf("begun: %v", got)
 		}
 		begin("third", 1) // there is memory, and no place
-		if len(order) != 2 {
-			t.Errorf("begun: %v", order)
+		if got := names(); len(got) != 2 {
+			t.Errorf("begun: %v", got)
 		}
 		p.giveBack(10)
 		synctest.Wait()
 		p.giveBack(50)
 		p.giveBack(1)
-		if !slices.Equal(order, []string{"large", "small", "third"}) || told[len(told)-1] != 0 {
-			t.Errorf("order %v, told %v", order, told)
+		if got := names(); !slices.Equal(got, []string{"large", "small", "third"}) || told[len(told)-1] != 0 {
+			t.Errorf("begun: %v, told %v", got, told)
 		}
 	})
 }
