@@ -148,7 +148,9 @@ def test_interrupted(silent, args):
     address, came = silent
     command = [BINARY, *args] + (["-u", address] if args[0] == "perf" else [])
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    p = subprocess.Popen(command, env={**os.environ, "NESO_URL": address}, **pipes)
+    # What a shell runs in the background ignores SIGINT, and so does what that starts.
+    heeded = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    p = subprocess.Popen(command, env={**os.environ, "NESO_URL": address}, **pipes, **heeded)
     try:
         assert came.wait(60)
         p.send_signal(signal.SIGINT)
