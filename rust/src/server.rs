@@ -283,11 +283,12 @@ impl Server {
         })
     }
 
-    /// The metrics, in the text form of Prometheus.
+    /// The metrics, in the text form of Prometheus; empty where the options say that there are
+    /// none.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where the options say that there are none.
+    /// The server is stopped.
     pub fn metrics(&self) -> Result<String> {
         let mut made = ptr::null_mut();
         let (mut base, mut size) = (ptr::null(), 0);
