@@ -213,7 +213,8 @@ def test_json_bombs(hostile, name):
 
         at_once(6, one, stop)
 
-    hostile.withstand(attack, memory=2 * LIMIT + 96 * MiB)
+    # Twice what is counted, and what the collector had not come to: at most 110 MiB of it was seen, beside other tests.
+    hostile.withstand(attack, memory=2 * LIMIT + 128 * MiB)
 
 
 def test_unread_answers(hostile):
