@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import socket
 import threading
 import time
 import urllib.parse
@@ -21,25 +22,34 @@ class Bucket:
         self.rate, self.tokens, self.refilled = rate, rate, time.monotonic()
         self.lock = threading.Lock()
         self.port = 0
+        self.kept: socket.socket | None = None
         self.start()
 
     def start(self) -> None:
         """Begins to answer, after stop at the port that it had."""
         self.server = Server(("127.0.0.1", self.port), Handler)
+        if self.kept:
+            self.kept.close()
         self.server.bucket, self.port = self, self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
 
     def stop(self) -> None:
+        """Refuses connections. The port stays its own: a socket that does not listen is bound to it."""
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
+        self.kept = socket.socket()
+        self.kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.kept.bind(("127.0.0.1", self.port))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.stop()
+        if self.server.fileno() >= 0:  # it listens
+            self.stop()
+        self.kept.close()
 
     @property
     def uri(self) -> str:
