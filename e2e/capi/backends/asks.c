@@ -3,20 +3,6 @@
 
 #include "common.h"
 
-static TRITONSERVER_Error* parameter(TRITONBACKEND_Request* request, const char* name, char* to, size_t room) {
-  uint32_t n;
-  to[0] = 0;
-  TRY(TRITONBACKEND_RequestParameterCount(request, &n));
-  for (uint32_t i = 0; i < n; i++) {
-    const char* key;
-    TRITONSERVER_ParameterType type;
-    const void* value;
-    TRY(TRITONBACKEND_RequestParameter(request, i, &key, &type, &value));
-    if (strcmp(key, name) == 0 && type == TRITONSERVER_PARAMETER_STRING) snprintf(to, room, "%s", (const char*)value);
-  }
-  return NULL;
-}
-
 /* What calls have come back, and with what. */
 static struct {
   pthread_mutex_t mu;

@@ -30,21 +30,6 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
   return TRITONSERVER_MessageDelete(message);
 }
 
-/* A parameter of the request as text, "" for none. */
-static TRITONSERVER_Error* parameter(TRITONBACKEND_Request* request, const char* name, char* to, size_t room) {
-  uint32_t n;
-  to[0] = 0;
-  TRY(TRITONBACKEND_RequestParameterCount(request, &n));
-  for (uint32_t i = 0; i < n; i++) {
-    const char* key;
-    TRITONSERVER_ParameterType type;
-    const void* value;
-    TRY(TRITONBACKEND_RequestParameter(request, i, &key, &type, &value));
-    if (strcmp(key, name) == 0 && type == TRITONSERVER_PARAMETER_STRING) snprintf(to, room, "%s", (const char*)value);
-  }
-  return NULL;
-}
-
 static TRITONSERVER_Error* echo(TRITONBACKEND_Request* request, TRITONBACKEND_Response* response) {
   TRITONBACKEND_Input* input;
   TRY(TRITONBACKEND_RequestInput(request, "IN0", &input));

@@ -26,6 +26,21 @@ static inline uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* A parameter of the request as text, "" for none. */
+static inline TRITONSERVER_Error* parameter(TRITONBACKEND_Request* request, const char* name, char* to, size_t room) {
+  uint32_t n;
+  to[0] = 0;
+  TRY(TRITONBACKEND_RequestParameterCount(request, &n));
+  for (uint32_t i = 0; i < n; i++) {
+    const char* key;
+    TRITONSERVER_ParameterType type;
+    const void* value;
+    TRY(TRITONBACKEND_RequestParameter(request, i, &key, &type, &value));
+    if (strcmp(key, name) == 0 && type == TRITONSERVER_PARAMETER_STRING) snprintf(to, room, "%s", (const char*)value);
+  }
+  return NULL;
+}
+
 /* A copy of an input as an output of the response. */
 static inline TRITONSERVER_Error* copy_to(TRITONBACKEND_Response* response, TRITONBACKEND_Input* input, const char* output) {
   TRITONSERVER_DataType datatype;
