@@ -30,6 +30,7 @@ PIPELINES = [
     # What a call adds is the difference to its callee, asked alone.
     *_each("BLS callee alone, 64 B, HTTP", "http", "py_identity", 16, (1,)),
     *_each("BLS one exec, 64 B, HTTP", "http", "bls", 16, (1, 8, 32)),
+    *_each("BLS one exec, 64 B, gRPC", "grpc", "bls", 16, (8, 32)),
     *_each("BLS callee alone, 1 MiB, HTTP", "http", "py_identity", MIB_FLOATS, (1,)),
     *_each("BLS one exec, 1 MiB, HTTP", "http", "bls", MIB_FLOATS, (1, 8, 32)),
     *_each(f"decoupled, {REPEATS} responses, gRPC stream", "stream", "repeat", 16, (1, 8)),
