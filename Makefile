@@ -32,6 +32,10 @@ setup: .venv/.stamp ## install what tests and examples need
 	scripts/setup.sh tests
 	@touch $@ .venv/.examples
 
+.venv/.bench: .venv/.stamp
+	scripts/setup.sh bench
+	@touch $@
+
 .venv/.examples: scripts/setup.sh scripts/requirements.txt
 	scripts/setup.sh
 	@touch $@
@@ -224,13 +228,13 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench-adaptive: bin/.modules ## bench/ADAPTIVE.md: latency objectives against fixed batching, in simulated time
 	$(GO) test -count=1 ./internal/scheduler/dynamic -run TestObjectiveAgainstFixedSettings -report $(CURDIR)/bench/ADAPTIVE.md
 
-bench: setup build capi ## compare with the real Triton in the same run; writes bench/RESULTS.md
+bench: .venv/.bench build capi ## compare with the real Triton in the same run; writes bench/RESULTS.md
 	$(PYTHON) bench/compare.py
 
-profile: setup ## cmd/neso/neso.pgo, made anew from the load of make bench
+profile: .venv/.bench ## cmd/neso/neso.pgo, made anew from the load of make bench
 	scripts/profile.sh
 
-bench-bound: setup build ## bound callables against PyTriton; writes bench/BOUND.md
+bench-bound: .venv/.bench build ## bound callables against PyTriton; writes bench/BOUND.md
 	$(PYTHON) bench/callables.py
 
 bench-scale: setup build ## 1,000 models, 10,000 connections, a bucket for a fleet; writes bench/SCALE.md

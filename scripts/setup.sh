@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venv with what examples/models need, and with the argument `tests` also
-# with what tests need. As root on Debian it installs Python's venv where that is
+# with what tests need, with `bench` also with the load generators that
+# `make bench` measures by. As root on Debian it installs Python's venv where that is
 # missing, and for the tests a C compiler for the race detector, the Redis that
 # tests of the response cache start, and a JDK with Maven. Safe to run again: after a setup that was
 # broken off too.
@@ -9,9 +10,9 @@ cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
 case ${1-} in
 '') requirements=scripts/requirements.txt ;;
-tests) requirements=scripts/requirements-tests.txt ;;
+tests | bench) requirements=scripts/requirements-tests.txt ;;
 *)
-  echo "usage: scripts/setup.sh [tests]" >&2
+  echo "usage: scripts/setup.sh [tests | bench]" >&2
   exit 2
   ;;
 esac
@@ -20,7 +21,11 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   needed= # nothing works without these; without the others some tests cannot run
   missing=
   "$python" -c 'import ensurepip, venv' 2>/dev/null || needed="$needed python3-venv"
-  if [ "${1-}" = tests ]; then
+  if [ "${1-}" = bench ]; then
+    command -v wrk >/dev/null || missing="$missing wrk"
+    command -v h2load >/dev/null || missing="$missing nghttp2-client"
+  fi
+  if [ -n "${1-}" ]; then
     command -v cc >/dev/null || needed="$needed gcc libc6-dev"
     command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
     command -v curl >/dev/null || missing="$missing curl"
@@ -47,7 +52,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   fi
   # shellcheck disable=SC2086
   if [ -n "$missing" ] && ! apt install -y $missing; then
-    echo "setup: not installed:$missing; tests that need them fail, or say that they are skipped" >&2
+    echo "setup: not installed:$missing; what needs them fails, or says that it is skipped" >&2
   fi
 fi
 
@@ -64,7 +69,7 @@ if ! RETRY_PAUSES=5 pip; then
   echo "setup: once more, without what pip keeps of earlier downloads" >&2
   RETRY_PAUSES='' pip --no-cache-dir
 fi
-[ "${1-}" = tests ] || exit 0
+[ -n "${1-}" ] || exit 0
 
 # The emulator of Azure's storage is a program for Node; without it its tests
 # say that they are skipped.
