@@ -88,6 +88,35 @@ static void await(Call* c, int* what, int n) {
   pthread_mutex_unlock(&c->lock);
 }
 
+/* waits until the request is the program's again, and deletes all of the call */
+static void end(Call* c) {
+  await(c, &c->finals, 1);
+  await(c, &c->released, 1);
+  OK(TRITONSERVER_InferenceRequestDelete(c->request));
+  if (c->last) OK(TRITONSERVER_InferenceResponseDelete(c->last));
+}
+
+typedef struct {
+  const char* name;
+  TRITONSERVER_DataType type;
+  const int64_t* shape;
+  uint64_t dims;
+  const void* base;
+  size_t size;
+  TRITONSERVER_MemoryType memory;
+  int64_t id;
+  void* user;
+} Output;
+
+/* an output of the last response, which is not an error */
+static Output output(Call* c, uint32_t index) {
+  Output o;
+  Error e = TRITONSERVER_InferenceResponseError(c->last);
+  if (e) FAIL("%s", TRITONSERVER_ErrorMessage(e));
+  OK(TRITONSERVER_InferenceResponseOutput(c->last, index, &o.name, &o.type, &o.shape, &o.dims, &o.base, &o.size, &o.memory, &o.id, &o.user));
+  return o;
+}
+
 static TRITONSERVER_ResponseAllocator* allocator(void) {
   static TRITONSERVER_ResponseAllocator* a;
   if (!a) OK(TRITONSERVER_ResponseAllocatorNew(&a, on_alloc, on_free, on_start));

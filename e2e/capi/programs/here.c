@@ -26,32 +26,14 @@ static void send(Call* c, TRITONSERVER_Server* s, const char* model, const char*
   OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
 }
 
-static void end(Call* c) {
-  await(c, &c->finals, 1);
-  await(c, &c->released, 1);
-  OK(TRITONSERVER_InferenceRequestDelete(c->request));
-  if (c->last) OK(TRITONSERVER_InferenceResponseDelete(c->last));
-}
-
 static void echo(TRITONSERVER_Server* s, const char* model, const char* what, int n) {
   static int32_t data[1 << 18];
-  const char* name;
-  TRITONSERVER_DataType type;
-  const int64_t* shape;
-  uint64_t dims;
-  const void* base;
-  size_t size;
-  TRITONSERVER_MemoryType memory;
-  int64_t id;
-  void* user;
   for (int i = 0; i < n; i++) data[i] = i ^ n;
   Call c = NEW_CALL;
   send(&c, s, model, what, data, n);
   await(&c, &c.finals, 1);
-  Error e = TRITONSERVER_InferenceResponseError(c.last);
-  if (e) FAIL("%s %s: %s", model, what, TRITONSERVER_ErrorMessage(e));
-  OK(TRITONSERVER_InferenceResponseOutput(c.last, 0, &name, &type, &shape, &dims, &base, &size, &memory, &id, &user));
-  WANT(size == 4u * n && !memcmp(base, data, size) && !strcmp(name, "OUT0"));
+  Output o = output(&c, 0);
+  WANT(o.size == 4u * n && !memcmp(o.base, data, o.size) && !strcmp(o.name, "OUT0"));
   end(&c);
 }
 

@@ -54,10 +54,8 @@ static void one(TRITONSERVER_Server* s, int traced) {
   }
   OK(TRITONSERVER_ServerInferAsync(s, c.request, t));
   await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
-  WANT(!TRITONSERVER_InferenceResponseError(c.last));
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  output(&c, 0);
+  end(&c);
   WANT(c.given == 1 && c.freed == 1);
 }
 
@@ -85,10 +83,7 @@ static void others(TRITONSERVER_Server* s) {
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   await(&c, &c.responses, 1);
   OK(TRITONSERVER_InferenceRequestCancel(c.request));
-  await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  end(&c);
   WANT(c.given == c.freed);
 }
 

@@ -75,8 +75,7 @@ static void traced(TRITONSERVER_Server* s, const char* model, int level, const c
   await(&c, &c.released, 1);
   if (strcmp(seen, want)) FAIL("%s\nwant %s", seen, want);
   WANT(tensor == (level & TRITONSERVER_TRACE_LEVEL_TENSORS ? 2 : 0));
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  end(&c);
 }
 
 int main(int argc, char** argv) {
