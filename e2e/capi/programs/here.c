@@ -42,6 +42,24 @@ static void* hammer(void* server) {
   return 0;
 }
 
+/* What breaks the contract is an error here, too: of the call, or of the request. The program goes on. */
+static void misuse(TRITONSERVER_Server* s) {
+  static const char* const refused[] = {"twice", "release_twice", "after_release", "misuse"};
+  static const char* const fails[] = {"never", "wrong_size"};
+  static const int32_t three[3] = {1, 2, 3};
+  OK(TRITONSERVER_ServerLoadModel(s, "one"));
+  for (int i = 0; i < 4; i++) echo(s, "one", refused[i], 3);
+  for (int i = 0; i < 2; i++) {
+    Call c = NEW_CALL;
+    send(&c, s, "one", fails[i], three, 3);
+    await(&c, &c.finals, 1);
+    Error e = TRITONSERVER_InferenceResponseError(c.last);
+    WANT(e && strstr(TRITONSERVER_ErrorMessage(e), "backend 'behave' broke its contract"));
+    end(&c);
+    echo(s, "one", 0, 3);
+  }
+}
+
 int main(int argc, char** argv) {
   WANT(argc == 4);
   WANT(!library(argv[3]));
@@ -69,6 +87,7 @@ int main(int argc, char** argv) {
   send(&many, s, "behave", "many", three, 3);
   end(&many);
   WANT(many.responses == 1000);
+  misuse(s);
   OK(TRITONSERVER_ServerDelete(s));
 
   /* a library that never comes back holds up the stop as long as the exit timeout */

@@ -9,7 +9,8 @@ static void answered(Call* c, const void* want, size_t size) {
   Output o = output(c, 0);
   WANT(!strcmp(o.name, "Y") && o.type == TRITONSERVER_TYPE_FP32 && o.dims == 1 && o.shape[0] == (int64_t)(size / 4));
   WANT(o.size == size && o.memory == TRITONSERVER_MEMORY_CPU && o.user == c && (!size || !memcmp(o.base, want, size)));
-  REFUSED(TRITONSERVER_InferenceResponseOutput(c->last, 1, &o.name, &o.type, &o.shape, &o.dims, &o.base, &o.size, &o.memory, &o.id, &o.user),
+  REFUSED(TRITONSERVER_InferenceResponseOutput(c->last, 1, &o.name, &o.type, &o.shape, &o.dims, &o.base, &o.size, &o.memory, &o.id,
+      &o.user),
           TRITONSERVER_ERROR_INVALID_ARG, "out of bounds index 1: response has 1 outputs");
 }
 
@@ -20,7 +21,8 @@ static void reuse(TRITONSERVER_Server* s) {
   for (int round = 1; round <= 3; round++) {
     int64_t n = 16;
     OK(TRITONSERVER_InferenceRequestAddInput(c.request, "X", TRITONSERVER_TYPE_FP32, &n, 1));
-    for (int i = 0; i < 16; i += 4) OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "X", values + i, 16, TRITONSERVER_MEMORY_CPU, 0));
+    for (int i = 0; i < 16; i += 4)
+      OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "X", values + i, 16, TRITONSERVER_MEMORY_CPU, 0));
     OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
     await(&c, &c.finals, round);
     await(&c, &c.released, round);
@@ -96,15 +98,11 @@ static void stream(TRITONSERVER_Server* s) {
 
 /* a request in flight is the server's; cancelled, it ends */
 static void cancel(TRITONSERVER_Server* s) {
-  static const int32_t in[2] = {1, 2};
-  static const uint32_t delay[2] = {0, 600000}, wait = 0;
   bool is = true;
   Call c = NEW_CALL;
   request(&c, s, "repeat");
   REFUSED(TRITONSERVER_InferenceRequestCancel(c.request), TRITONSERVER_ERROR_INTERNAL, "before calling");
-  input(&c, "IN", TRITONSERVER_TYPE_INT32, 2, in, sizeof in);
-  input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 2, delay, sizeof delay);
-  input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
+  slow_inputs(&c);
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   OK(TRITONSERVER_InferenceRequestIsCancelled(c.request, &is));
   WANT(!is);

@@ -25,7 +25,8 @@ static void on_activity(TRITONSERVER_InferenceTrace* t, TRITONSERVER_InferenceTr
 }
 
 static void on_tensor(TRITONSERVER_InferenceTrace* t, TRITONSERVER_InferenceTraceActivity a, const char* name, TRITONSERVER_DataType type,
-                      const void* base, size_t size, const int64_t* shape, uint64_t dims, TRITONSERVER_MemoryType memory, int64_t id, void* user) {
+                      const void* base, size_t size, const int64_t* shape, uint64_t dims, TRITONSERVER_MemoryType memory, int64_t id,
+                      void* user) {
   (void)user;
   const char* model;
   OK(TRITONSERVER_InferenceTraceModelName(t, &model));
