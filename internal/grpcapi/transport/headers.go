@@ -27,7 +27,7 @@ type head struct {
 }
 
 // field takes one header.
-func (c *conn) field(f hpack.HeaderField) {
+func (c *intake) field(f hpack.HeaderField) {
 	h := &c.head
 	h.check(f)
 	if h.size += len(f.Name) + len(f.Value) + 32; h.size > MaxHeaderList {
@@ -53,7 +53,7 @@ func (c *conn) field(f hpack.HeaderField) {
 }
 
 // headers takes a HEADERS frame and those that continue it.
-func (c *conn) headers(f frameHead) error {
+func (c *intake) headers(f frameHead) error {
 	n, pad := f.length, 0
 	if f.flags&flagPadded != 0 {
 		b, err := c.rd.next(1)
@@ -97,7 +97,7 @@ func (c *conn) headers(f frameHead) error {
 
 // decode reads a block of headers into head. All of it must be decoded, also for
 // a stream that is refused: the table is one for the connection.
-func (c *conn) decode(block []byte) error {
+func (c *intake) decode(block []byte) error {
 	c.begin()
 	if _, err := c.decoder.Write(block); err != nil {
 		return fault(codeCompression, "headers that cannot be decoded")
@@ -109,9 +109,9 @@ func (c *conn) decode(block []byte) error {
 	return nil
 }
 
-func (c *conn) begin() { c.head = head{fields: c.head.fields[:0], length: -1} }
+func (c *intake) begin() { c.head = head{fields: c.head.fields[:0], length: -1} }
 
-func (c *conn) decoded() error {
+func (c *intake) decoded() error {
 	if err := c.decoder.Close(); err != nil {
 		return fault(codeCompression, "headers that end early")
 	}
@@ -123,7 +123,7 @@ func (c *conn) decoded() error {
 
 // block reads a block of headers into head; usually it is in one frame, and in
 // the read buffer as it is. What is larger is decoded as it comes.
-func (c *conn) block(f frameHead, n, pad int) error {
+func (c *intake) block(f frameHead, n, pad int) error {
 	if f.flags&flagEndHeaders != 0 && n <= MaxHeaderList {
 		b, err := c.rd.next(n)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // judge checks the headers of a call. It returns a status for one that is
 // refused.
-func (c *conn) judge(st *stream) *status.Status {
+func (c *intake) judge(st *stream) *status.Status {
 	h := &c.head
 	switch {
 	case h.size > MaxHeaderList:

@@ -15,7 +15,7 @@ import (
 func TestRepeatedHeaders(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{":path", "content-type", "user-agent", "x-a", "x-b", "content-length"}
-	c := &conn{}
+	c := &intake{}
 	c.decoder = hpack.NewDecoder(header.DefaultTableSize, c.field)
 	var plain []hpack.HeaderField
 	reference := hpack.NewDecoder(header.DefaultTableSize, func(f hpack.HeaderField) { plain = append(plain, f) })
@@ -53,7 +53,7 @@ func TestRepeatedHeaders(t *testing.T) {
 		} else if err := c.decode(block); err != nil {
 			t.Fatal(err)
 		}
-		other := conn{}
+		other := intake{}
 		for _, f := range plain {
 			other.field(f)
 		}

@@ -83,10 +83,10 @@ type stream struct {
 }
 
 // open begins a call whose headers have come.
-func (c *conn) open(f frameHead) error {
+func (c *intake) open(f frameHead) error {
 	h := &c.head
 	st := &stream{
-		c: c, id: f.stream, encoding: h.encoding, window: flow.InboundOf(int64(c.s.o.StreamWindow)), left: h.length,
+		c: c.conn, id: f.stream, encoding: h.encoding, window: flow.InboundOf(int64(c.s.o.StreamWindow)), left: h.length,
 		clientDone: f.flags&flagEndStream != 0,
 	}
 	if st.clientDone && h.length > 0 {
@@ -129,7 +129,7 @@ func (c *conn) open(f frameHead) error {
 }
 
 // trailers are headers behind the messages: the end of what the client sends.
-func (c *conn) trailers(f frameHead) error {
+func (c *intake) trailers(f frameHead) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.streams[f.stream]
