@@ -384,7 +384,11 @@ func (m *Manager) openRetrying(p *plan, n int64, there *model.Model) opened {
 		if there != nil {
 			o.change, o.inPlace, err = m.change(m.ctx, p, n, there)
 		}
-		if !o.inPlace {
+		switch {
+		case o.inPlace:
+		case p.ensemble:
+			o.model, err = m.openEnsemble(m.ctx, p, n)
+		default:
 			o.model, err = m.open(m.ctx, p, n)
 		}
 		if o.took = time.Since(start); err == nil {

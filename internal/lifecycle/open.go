@@ -57,12 +57,9 @@ func (m *Manager) poll(r Request) (*plan, error) {
 	return p, nil
 }
 
-// open loads one version: the backend is opened if need be and completes the
+// open loads one version of what is no ensemble: the backend is opened if need be and completes the
 // configuration, then the version is made and warmed up.
-func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
-	if p.ensemble {
-		return m.openEnsemble(ctx, p, version)
-	}
+func (m *maker) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
 	// A backend that panics fails its model, not the server.
 	err = instance.Guard(m.log, "load model "+p.name, func() error {
 		b, err := m.backendOf(ctx, p, version)
@@ -87,7 +84,7 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 }
 
 // title says under which labels a version counts.
-func (m *Manager) title(key string, version int64, c *modelconfig.Config) stats.Title {
+func (m *maker) title(key string, version int64, c *modelconfig.Config) stats.Title {
 	namespace, name := m.split(key)
 	return stats.Title{Name: name, Namespace: namespace, Version: version, Tags: c.MetricTags}
 }
