@@ -21,7 +21,7 @@ type intake struct {
 
 	rd        reader
 	decoder   *hpack.Decoder
-	head      head                // being decoded
+	head      header.Request      // being decoded
 	fields    []hpack.HeaderField // of the last call; shared, never changed
 	lastBlock []byte              // what head was decoded from, if the same bytes mean the same again
 	lastID    uint32              // the newest stream of the client

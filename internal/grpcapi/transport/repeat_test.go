@@ -58,8 +58,8 @@ func TestRepeatedHeaders(t *testing.T) {
 			other.field(f)
 		}
 		want := other.head
-		if c.head.path != want.path || c.head.contentType != want.contentType || !slices.Equal(c.head.fields, want.fields) ||
-			!slices.Equal(c.fields, want.fields) {
+		if c.head.Path != want.Path || c.head.ContentType != want.ContentType || !slices.Equal(c.head.Fields, want.Fields) ||
+			!slices.Equal(c.fields, want.Fields) {
 			t.Fatalf("block %x: got %+v, want %+v", block, c.head, want)
 		}
 	}
