@@ -95,11 +95,11 @@ func (r *Request) check(f hpack.HeaderField) {
 			r.Malformed = "te is not trailers"
 		}
 	case "content-length":
-		n, err := strconv.ParseInt(f.Value, 10, 63)
-		if err != nil || r.Length >= 0 && r.Length != n {
+		n, err := strconv.ParseUint(f.Value, 10, 63)
+		if err != nil || r.Length >= 0 && r.Length != int64(n) {
 			r.Malformed = "a wrong content-length"
 		}
-		r.Length = n
+		r.Length = int64(n)
 	default:
 		if !plainName(f.Name) {
 			r.Malformed = "a header's name that cannot be"
