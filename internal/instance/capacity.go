@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -296,13 +297,17 @@ func (s *slot) signal() {
 	}
 }
 
-// Acquire waits in line for room until ctx ends, before those who have a
-// later since.
-func (p *capacity) Acquire(ctx context.Context, since int64) (int, error) {
-	return p.acquire(ctx, &waiter{since: since})
+// ErrStopped is the error of an Acquire whose stop was closed.
+var ErrStopped = errors.New("nobody is to wait for room any more")
+
+// Acquire waits in line for room until ctx ends or stop is closed, before those who
+// have a later since. These are two, since to make one of them costs each request that
+// waits more than to wait.
+func (p *capacity) Acquire(ctx context.Context, stop <-chan struct{}, since int64) (int, error) {
+	return p.acquire(ctx, stop, &waiter{since: since})
 }
 
-func (p *capacity) acquire(ctx context.Context, w *waiter) (int, error) {
+func (p *capacity) acquire(ctx context.Context, stop <-chan struct{}, w *waiter) (int, error) {
 	var others ratelimit.Turns
 	p.mu.Lock()
 	// Counted before the attempt: a release that comes after it sees the waiter.
@@ -319,14 +324,14 @@ func (p *capacity) acquire(ctx context.Context, w *waiter) (int, error) {
 	p.joinLocked(w)
 	p.mu.Unlock()
 	others.Tell()
-	return p.wait(ctx, w)
+	return p.wait(ctx, stop, w)
 }
 
 // AcquireInOrder is Acquire for requests of which the one that gets room first is to be
 // the first on its instance: the next one gets room once the one before has its place
 // there, which Entered says for each that has got room, once. Nothing is sent ahead.
-func (p *capacity) AcquireInOrder(ctx context.Context, since int64) (int, error) {
-	return p.acquire(ctx, &waiter{since: since, ordered: true})
+func (p *capacity) AcquireInOrder(ctx context.Context, stop <-chan struct{}, since int64) (int, error) {
+	return p.acquire(ctx, stop, &waiter{since: since, ordered: true})
 }
 
 // TryAcquireInOrder is AcquireInOrder without a wait.
@@ -373,12 +378,15 @@ func (p *capacity) admitOneLocked(w *waiter, others *ratelimit.Turns) (int, bool
 	return i, ok
 }
 
-// wait waits for room until ctx ends.
-func (p *capacity) wait(ctx context.Context, w *waiter) (int, error) {
+// wait waits for room until ctx ends or stop is closed.
+func (p *capacity) wait(ctx context.Context, stop <-chan struct{}, w *waiter) (int, error) {
+	why := ErrStopped
 	select {
 	case i := <-w.granted:
 		return i, nil
 	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-stop:
 	}
 	var others ratelimit.Turns
 	p.mu.Lock()
@@ -396,7 +404,7 @@ func (p *capacity) wait(ctx context.Context, w *waiter) (int, error) {
 			p.Entered()
 		}
 	}
-	return 0, context.Cause(ctx)
+	return 0, why
 }
 
 // Release gives room back, to the first in line if there is one.

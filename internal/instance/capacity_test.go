@@ -74,7 +74,7 @@ func TestFailingInstancesAreTheLast(t *testing.T) {
 	line := func() <-chan int {
 		got := make(chan int, 1)
 		go func() {
-			i, _ := p.Acquire(t.Context(), 1)
+			i, _ := p.Acquire(t.Context(), nil, 1)
 			got <- i
 		}()
 		for p.waiting.Load() == 0 && len(got) == 0 {

@@ -155,7 +155,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 		}
 		waits := make(chan int)
 		go func() {
-			i, _ := p.Acquire(t.Context(), 1)
+			i, _ := p.Acquire(t.Context(), nil, 1)
 			waits <- i
 		}()
 		synctest.Wait()
@@ -305,7 +305,7 @@ func TestChangesHammer(t *testing.T) {
 				i, ok := p.TryAcquire()
 				if !ok {
 					var err error
-					if i, err = p.Acquire(ctx, backend.Now()); err != nil {
+					if i, err = p.Acquire(ctx, nil, backend.Now()); err != nil {
 						return
 					}
 				}

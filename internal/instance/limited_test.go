@@ -59,7 +59,7 @@ func TestLimitedPlaces(t *testing.T) {
 		if _, ok := p.TryAcquire(); ok {
 			t.Error("room is given without asking")
 		}
-		i, err := p.Acquire(t.Context(), 1)
+		i, err := p.Acquire(t.Context(), nil, 1)
 		if err != nil || i != 0 {
 			t.Fatal(i, err)
 		}
@@ -67,7 +67,7 @@ func TestLimitedPlaces(t *testing.T) {
 		wait := func(p *Pool, name string, since int64) (leave func()) {
 			ctx, leave := context.WithCancel(t.Context())
 			go func() {
-				i, err := p.Acquire(ctx, since)
+				i, err := p.Acquire(ctx, nil, since)
 				if err != nil {
 					got <- name + " left"
 					return
@@ -119,7 +119,7 @@ func TestTheFirstLimitedInstance(t *testing.T) {
 		got := make(chan int)
 		acquire := func() {
 			go func() {
-				i, _ := p.Acquire(t.Context(), 1)
+				i, _ := p.Acquire(t.Context(), nil, 1)
 				got <- i
 			}()
 			synctest.Wait()
@@ -194,7 +194,7 @@ func TestLimitsHammer(t *testing.T) {
 				if !ok {
 					patient, give := context.WithTimeout(ctx, time.Duration(random.IntN(400))*time.Microsecond)
 					var err error
-					i, err = p.Acquire(patient, backend.Now())
+					i, err = p.Acquire(patient, nil, backend.Now())
 					give()
 					if err != nil {
 						continue

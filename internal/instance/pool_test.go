@@ -201,7 +201,7 @@ func TestWaitersStandInLine(t *testing.T) {
 				if name == "b" {
 					c = ctx
 				}
-				i, err := p.Acquire(c, 0)
+				i, err := p.Acquire(c, nil, 0)
 				mu.Lock()
 				got = append(got, fmt.Sprint(name, " ", err))
 				mu.Unlock()
@@ -231,6 +231,30 @@ func TestWaitersStandInLine(t *testing.T) {
 	})
 }
 
+func TestWaitEndsWithStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, Options{}, 1, nil)
+		p.TryAcquire()
+		stop, got := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := p.Acquire(t.Context(), stop, 0)
+			got <- err
+		}()
+		synctest.Wait()
+		close(stop)
+		if err := <-got; !errors.Is(err, ErrStopped) {
+			t.Errorf("got %v, want %v", err, ErrStopped)
+		}
+		if n := p.waiting.Load(); n != 0 {
+			t.Errorf("%d still count as waiting", n)
+		}
+		p.Release(0)
+		if i, ok := p.TryAcquire(); !ok || i != 0 {
+			t.Errorf("room on %d, %v; want that which nobody waits for", i, ok)
+		}
+	})
+}
+
 // TestCapacityHammer has many more takers than room, some of which give up.
 func TestCapacityHammer(t *testing.T) {
 	p := newPool(t, Options{Capabilities: backend.Capabilities{Depth: 2}}, 2, nil)
@@ -244,7 +268,7 @@ func TestCapacityHammer(t *testing.T) {
 				if !ok {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(200))*time.Microsecond)
 					var err error
-					i, err = p.Acquire(ctx, 0)
+					i, err = p.Acquire(ctx, nil, 0)
 					cancel()
 					if err != nil {
 						continue

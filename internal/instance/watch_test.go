@@ -91,7 +91,7 @@ func patrol(t *testing.T, p *Pool) (stop func()) {
 // executeOne runs one request as a scheduler does, with room of its own.
 func executeOne(t *testing.T, p *Pool) (*drop, *infer.Request) {
 	t.Helper()
-	i, err := p.Acquire(t.Context(), 0)
+	i, err := p.Acquire(t.Context(), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,9 +26,9 @@ type Capacity interface {
 	// TryAcquire takes room on the instance with the least to do; it returns
 	// false when there is none, or when others wait for it.
 	TryAcquire() (int, bool)
-	// Acquire waits for room until ctx ends, before those who have a later since
-	// (of backend.Now).
-	Acquire(ctx context.Context, since int64) (int, error)
+	// Acquire waits for room until ctx ends or stop is closed, before those who have a
+	// later since (of backend.Now).
+	Acquire(ctx context.Context, stop <-chan struct{}, since int64) (int, error)
 	// Release gives it back.
 	Release(instance int)
 	// ExecuteOne runs a request on the calling goroutine and answers it, or says that
@@ -36,7 +36,7 @@ type Capacity interface {
 	ExecuteOne(instance int, r *infer.Request) (begun bool)
 	// AcquireInOrder is Acquire for requests that keep their order: the next one gets room
 	// when Entered has been called for the one before.
-	AcquireInOrder(ctx context.Context, since int64) (int, error)
+	AcquireInOrder(ctx context.Context, stop <-chan struct{}, since int64) (int, error)
 	TryAcquireInOrder() (int, bool)
 	Entered()
 }
@@ -117,19 +117,16 @@ func (d *Direct) inOrder(r *infer.Request) {
 
 // wait acquires room while the request counts as pending. When there is
 // none in time the request has been answered.
-func (d *Direct) wait(r *infer.Request, acquire func(ctx context.Context, since int64) (int, error)) (int, bool) {
-	ctx := d.life
-	if r.Ctx != nil && r.Ctx.Done() != nil {
-		both, cancel := context.WithCancel(r.Ctx)
-		defer cancel()
-		defer context.AfterFunc(d.life, cancel)()
-		ctx = both
+func (d *Direct) wait(r *infer.Request, acquire func(context.Context, <-chan struct{}, int64) (int, error)) (int, bool) {
+	ctx := r.Ctx
+	if ctx == nil {
+		ctx = context.Background()
 	}
 	if r.Times.Queue == 0 {
 		r.Times.Queue = backend.Now()
 	}
 	d.stats.Enqueued()
-	i, err := acquire(ctx, r.Times.Queue)
+	i, err := acquire(ctx, d.life.Done(), r.Times.Queue)
 	d.stats.Dequeued()
 	if err == nil && d.life.Err() != nil {
 		if r.Taken != nil {
