@@ -120,6 +120,26 @@ def test_example_of_the_docs(repository):
     assert done.stdout == promised
 
 
+@pytest.mark.skipif(not os.environ.get("NESO_FULL"), reason="ten minutes of load in a JVM: NESO_FULL=1")
+@pytest.mark.usefixtures("built")
+def test_soak():
+    """Ten minutes of requests, streams, faults and collections with checked calls: right answers, nothing grows."""
+    minutes = os.environ.get("SOAK_MINUTES", "10")
+    done = subprocess.run(
+        [JAVA / "soak.sh", minutes], capture_output=True, text=True, timeout=60 * float(minutes) + 300, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    assert "in native method" not in done.stdout + done.stderr  # what -Xcheck:jni says of a wrong call
+    *shown, last, ok = [line for line in done.stdout.splitlines() if "requests" in line or line == "ok"]
+    assert ok == "ok"
+    assert last.endswith(" 0 in flight")
+    assert len(shown) >= 2, "too short to say what grows"
+    memory, threads = ([int(re.search(rf"{what}: (\d+)", line)[1]) for line in shown] for what in ("VmRSS", "Threads"))
+    settled = len(shown) // 4
+    assert max(memory[settled:]) <= memory[settled] * 1.1 + 16384, memory
+    assert max(threads[settled:]) <= threads[settled] + 4, threads
+
+
 def test_versions_agree_with_the_page():
     pom = (JAVA / "pom.xml").read_text()
     bindings = re.search(r"<tritonserver.version>(.*?)<", pom)[1].replace(

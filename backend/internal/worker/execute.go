@@ -242,6 +242,10 @@ func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	return err
 }
 
+// mostBatched is how many batches a batcher has an instance have. One that has more gets
+// each request by itself, as it comes.
+const mostBatched = 2
+
 // send registers the batch and writes its frame.
 func (c *Conn) send(ctx context.Context, b *batch) error {
 	s := c.lock()
@@ -264,7 +268,7 @@ func (c *Conn) send(ctx context.Context, b *batch) error {
 	w.watch(ctx, b)
 	w.cancelSoon()
 	b.Batch.InputEnd = backend.Now()
-	s.out.flush()
+	s.out.flushBatch(i.pipeline.Len() > mostBatched)
 	return nil
 }
 

@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/grpcapi/transport/dispatch"
 	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
 	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 	"github.com/nesoserve/neso/internal/ledger"
@@ -23,7 +25,7 @@ import (
 
 // conn is one client's connection.
 //
-// What reads it has an intake. Handlers write to it: whoever has something to write
+// serve reads it, alone. Handlers write to it: whoever has something to write
 // appends it to out and calls flush, and the first to do so writes what there
 // is until nothing is left, while the others go on. That needs no goroutine of
 // its own, wakes nobody for a small answer, and gathers answers while a write is
@@ -33,8 +35,22 @@ type conn struct {
 	nc   net.Conn
 	peer peer.Peer
 
-	in   *intake         // see takeOver: it is the reader's alone
-	sock *rawsocket.Conn // nil where calls never run on the reader
+	// Of the reader alone.
+	rd        reader
+	decoder   *hpack.Decoder
+	head      head                // being decoded
+	fields    []hpack.HeaderField // of the last call; shared, never changed
+	lastBlock []byte              // what head was decoded from, if the same bytes mean the same again
+	lastID    uint32              // the newest stream of the client
+	history   history
+	window    flow.Inbound
+	strikes   int
+	lastPing  time.Time
+	handshake bool    // settings of the client have come
+	ready     *stream // a unary call that has come whole and is to be dispatched
+	alone     bool    // ready was the only call when it had come
+	guess     dispatch.Guess
+	sock      *rawsocket.Conn // nil where calls never run on the reader
 
 	inline atomic.Uint64 // turn of the handler that runs on the reader, or 0
 	seen   uint64        // inline in the last round of Server.watch, whose it is
@@ -82,11 +98,27 @@ type conn struct {
 // without reading is stopped by that.
 const maxOut = 1 << 20
 
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		s: s, nc: nc, streams: map[uint32]*stream{}, send: flow.Of(flow.Default), streamSend: flow.Of(flow.Default), maxFrame: minMaxFrame,
+		window: flow.InboundOf(int64(s.o.ConnWindow)), last: flow.Max,
+	}
+	if c.sock = rawsocket.New(nc); c.sock != nil {
+		c.nc, c.sock.Full, c.sock.Done = c.sock, c.full, c.written
+	}
+	c.changed.L = &c.mu
+	c.peer.Addr, c.peer.LocalAddr = nc.RemoteAddr(), nc.LocalAddr()
+	c.decoder = hpack.NewDecoder(header.DefaultTableSize, c.field)
+	c.decoder.SetMaxStringLength(maxBlock)
+	c.debt = time.Duration(backend.Now()) - mostPoints*pointTime
+	return c
+}
+
 // errHello is for what is no HTTP/2.
 var errHello = errors.New("transport: not a connection of gRPC")
 
 // serve is the life of the connection.
-func (c *intake) serve() {
+func (c *conn) serve() {
 	if err := c.hello(); err != nil {
 		c.end(err)
 		return
@@ -96,14 +128,14 @@ func (c *intake) serve() {
 }
 
 // serveOn reads the connection, until it ends or another goroutine does.
-func (c *intake) serveOn() {
+func (c *conn) serveOn() {
 	if err := c.read(); err != errHandedOver { //nolint:errorlint // it comes as it is
 		c.end(err)
 	}
 }
 
 // end closes the connection after err, and waits for its handlers.
-func (c *intake) end(err error) {
+func (c *conn) end(err error) {
 	if fault, ok := errors.AsType[*connError](err); ok {
 		c.farewell(fault)
 	} else if errors.Is(err, errHello) {
@@ -116,11 +148,11 @@ func (c *intake) end(err error) {
 	}
 	c.mu.Unlock()
 	c.rd.free()
-	c.s.forget(c.conn)
+	c.s.forget(c)
 }
 
 // hello makes the handshakes.
-func (c *intake) hello() error {
+func (c *conn) hello() error {
 	_ = c.nc.SetDeadline(time.Now().Add(c.s.o.Hello))
 	if c.s.o.TLS != nil {
 		t := tls.Server(c.nc, c.s.o.TLS)
@@ -197,7 +229,7 @@ func (c *conn) answerHTTP1(first string) {
 
 // farewell tells a client what it has done wrong. Closing over what it may still
 // be sending would destroy that before it has been read.
-func (c *intake) farewell(fault *connError) {
+func (c *conn) farewell(fault *connError) {
 	c.mu.Lock()
 	c.hurry = true
 	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))

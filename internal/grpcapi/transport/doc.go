@@ -10,6 +10,5 @@
 // from the socket into the memory they stay in.
 //
 // Open server.go first, then conn.go: a connection has one goroutine that reads
-// (intake.go has what is that goroutine's alone) and one lock for everything that
-// others may touch.
+// (reader.go) and one lock for everything that others may touch.
 package transport

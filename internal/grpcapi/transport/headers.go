@@ -15,11 +15,45 @@ const (
 	blockPiece    = 32 << 10
 )
 
+// head is what the headers of a call say.
+type head struct {
+	path, method, contentType, timeout, encoding string
+	fields                                       []hpack.HeaderField // metadata of the client
+	size                                         int
+	length                                       int64  // of the body, or -1
+	pseudo                                       uint8  // which pseudo-headers have come
+	regular                                      bool   // another header has come
+	malformed                                    string // what no request may have
+}
+
 // field takes one header.
-func (c *intake) field(f hpack.HeaderField) { c.head.Take(f, MaxHeaderList) }
+func (c *conn) field(f hpack.HeaderField) {
+	h := &c.head
+	h.check(f)
+	if h.size += len(f.Name) + len(f.Value) + 32; h.size > MaxHeaderList {
+		return // it is refused; the table has to be kept
+	}
+	switch f.Name {
+	case ":path":
+		h.path = f.Value
+	case ":method":
+		h.method = f.Value
+	case ":scheme", "te":
+	case "grpc-timeout":
+		h.timeout = f.Value
+	case "grpc-encoding":
+		h.encoding = f.Value
+	case "grpc-message", "grpc-status", "grpc-message-type", "grpc-status-details-bin":
+	case "content-type":
+		h.contentType = f.Value
+		h.fields = append(h.fields, f)
+	default:
+		h.fields = append(h.fields, f)
+	}
+}
 
 // headers takes a HEADERS frame and those that continue it.
-func (c *intake) headers(f frameHead) error {
+func (c *conn) headers(f frameHead) error {
 	n, pad := f.length, 0
 	if f.flags&flagPadded != 0 {
 		b, err := c.rd.next(1)
@@ -52,7 +86,10 @@ func (c *intake) headers(f frameHead) error {
 	if f.flags&flagEndStream != 0 {
 		c.history.end(f.stream)
 	}
-	if c.head.Complete(); c.head.Malformed != "" {
+	if h := &c.head; h.malformed == "" && h.pseudo&pseudoNeeded != pseudoNeeded {
+		h.malformed = "a pseudo-header is missing"
+	}
+	if c.head.malformed != "" {
 		return c.resetUnknown(f.stream, codeProtocol)
 	}
 	return c.open(f)
@@ -60,8 +97,8 @@ func (c *intake) headers(f frameHead) error {
 
 // decode reads a block of headers into head. All of it must be decoded, also for
 // a stream that is refused: the table is one for the connection.
-func (c *intake) decode(block []byte) error {
-	c.head.Begin()
+func (c *conn) decode(block []byte) error {
+	c.begin()
 	if _, err := c.decoder.Write(block); err != nil {
 		return fault(codeCompression, "headers that cannot be decoded")
 	}
@@ -72,19 +109,21 @@ func (c *intake) decode(block []byte) error {
 	return nil
 }
 
-func (c *intake) decoded() error {
+func (c *conn) begin() { c.head = head{fields: c.head.fields[:0], length: -1} }
+
+func (c *conn) decoded() error {
 	if err := c.decoder.Close(); err != nil {
 		return fault(codeCompression, "headers that end early")
 	}
-	if !slices.Equal(c.fields, c.head.Fields) { // clients send the same with each call
-		c.fields = slices.Clone(c.head.Fields)
+	if !slices.Equal(c.fields, c.head.fields) { // clients send the same with each call
+		c.fields = slices.Clone(c.head.fields)
 	}
 	return nil
 }
 
 // block reads a block of headers into head; usually it is in one frame, and in
 // the read buffer as it is. What is larger is decoded as it comes.
-func (c *intake) block(f frameHead, n, pad int) error {
+func (c *conn) block(f frameHead, n, pad int) error {
 	if f.flags&flagEndHeaders != 0 && n <= MaxHeaderList {
 		b, err := c.rd.next(n)
 		if err != nil {
@@ -98,7 +137,7 @@ func (c *intake) block(f frameHead, n, pad int) error {
 		return c.rd.skip(pad)
 	}
 	c.lastBlock = c.lastBlock[:0]
-	c.head.Begin()
+	c.begin()
 	var piece []byte // the decoder copies what it has with each write, so there must be few
 	for size, flags := 0, f.flags; ; {
 		if size += n; size > maxBlock {

@@ -77,7 +77,7 @@ const (
 )
 
 // pinged judges a ping of the client.
-func (c *intake) pinged() error {
+func (c *conn) pinged() error {
 	now := time.Now()
 	least := c.s.o.MinPingInterval
 	c.mu.Lock()
