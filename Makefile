@@ -142,6 +142,12 @@ test-differing: bin/.modules ## the Go tests of what differs without cgo, race d
 test-frameworks: build ## PyTorch, TensorFlow and scikit-learn models with the real libraries (7 GB in .venv-frameworks)
 	scripts/frameworks.sh $(FRAMEWORKS)
 
+gpu-bundle: setup build ## build/gpu: the binary and clients that make gpu-check takes on a machine with neither Go nor a network
+	scripts/gpu-bundle.sh
+
+gpu-check: ## the tests that need an NVIDIA GPU; fails where there is none
+	scripts/gpu-check.sh
+
 minilm: ## build/minilm: a model repository of a sentence encoder, exported from PyTorch
 	scripts/frameworks.sh -- examples/export_minilm.py --out=build/minilm
 
@@ -261,4 +267,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 windows release
+.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 windows release gpu-check gpu-bundle

@@ -9,7 +9,6 @@ import "C"
 import (
 	"encoding/binary"
 	"encoding/json"
-	"sync/atomic"
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
@@ -36,9 +35,6 @@ type flight struct {
 }
 
 var errInFlight = backend.Errorf(backend.Internal, "the inference request is in flight: it is the server's until it is released")
-
-// flying counts the requests of all servers that have not been released; for tests.
-var flying atomic.Int64
 
 //export TRITONSERVER_ServerInferAsync
 func TRITONSERVER_ServerInferAsync(h, req, trace C.uintptr_t) C.uintptr_t {
@@ -117,7 +113,6 @@ func (r *request) depart(s *server) (neso.Request, *flight, error) {
 	q.Inputs = f.tensors
 	r.flight = f
 	r.inflight.Store(true)
-	flying.Add(1)
 	return q, f, nil
 }
 
@@ -129,7 +124,6 @@ func (r *request) land() {
 	}
 	r.mu.Unlock()
 	r.inflight.Store(false)
-	flying.Add(-1)
 }
 
 // tensor returns the input as the server takes it: where the program left it, unless

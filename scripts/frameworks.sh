@@ -33,4 +33,4 @@ if [ "${1:-}" = -- ]; then
   shift
   exec "$venv/bin/python" "$@"
 fi
-exec "$venv/bin/python" -m pytest -q e2e/frameworks
+exec "$venv/bin/python" -m pytest -q e2e/frameworks e2e/gpu

@@ -8,13 +8,8 @@ import (
 	"github.com/nesoserve/neso/backend/internal/library"
 )
 
-// Options configure the backend; the zero value uses a library of the backend
-// directory, the environment or the system.
-type Options struct {
-	// Interpreter returns the Python interpreter whose packages are searched for
-	// the library; may be nil. Its error calls the setting option.
-	Interpreter func(option string) (string, error)
-}
+// Options configure the backend: the Python interpreter whose packages are searched.
+type Options = library.Options
 
 // New returns the driver.
 func New(o Options) backend.Driver {

@@ -20,8 +20,7 @@ const (
 
 // Those of the interfaces for plug-ins begin here.
 const (
-	BackendKinds    uint8 = 32
-	RepoAgentKinds  uint8 = 64
-	CacheKinds      uint8 = 80
-	FirstUnusedKind uint8 = 96
+	BackendKinds   uint8 = 32
+	RepoAgentKinds uint8 = 64
+	CacheKinds     uint8 = 80 // up to 95
 )

@@ -31,9 +31,6 @@ type Parameter struct {
 
 var parameters = handle.NewTable[Parameter](handle.Parameter)
 
-// GetParameter returns the parameter of a handle, or nil.
-func GetParameter(h handle.Handle) *Parameter { return parameters.Get(h) }
-
 // Parameters returns those of an array of n handles; false when one of them has none.
 func Parameters(at uintptr, n uint64) ([]*Parameter, bool) {
 	if n == 0 {

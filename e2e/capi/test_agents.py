@@ -206,17 +206,18 @@ TRITONSERVER_Error* TRITONREPOAGENT_ModelAction(TRITONREPOAGENT_Agent* a, TRITON
   return NULL;
 }
 """
-OLD = """TRITONSERVER_Error* TRITONREPOAGENT_Initialize(TRITONREPOAGENT_Agent* agent) {
+VERSION = """TRITONSERVER_Error* TRITONREPOAGENT_Initialize(TRITONREPOAGENT_Agent* agent) {
   uint32_t major, minor;
   (void)agent;
   TRY(TRITONREPOAGENT_ApiVersion(&major, &minor));
-  return major == 1 && minor >= 9 ? NULL : ERR(UNSUPPORTED, "made for version 1.9");
+  return major == MAJOR && minor >= MINOR ? NULL : ERR(UNSUPPORTED, "made for another version");
 }
 """
 NEWER = "TRITONSERVER_Error* TRITONREPOAGENT_OfTomorrow(void);\nvoid* keep = (void*)TRITONREPOAGENT_OfTomorrow;\n"
 FAULTS = {
     "empty": r"unable to find required entrypoint 'TRITONREPOAGENT_ModelAction' in shared library: .*undefined symbol",
-    "old": r"made for version 1\.9",
+    "major": r"made for another version",
+    "minor": r"made for another version",
     "text": r"unable to load shared library: .*libtritonrepoagent_text\.so: it is no shared library of Linux",
     "machine": r"unable to load shared library: .*: it is for \w+, this server runs on \w+",
     "lacks": r"unable to load shared library: libnowhere\.so: cannot open shared object file: .*; install libnowhere\.so",
@@ -234,7 +235,9 @@ def faults(tmp_path_factory):
     include = f"-I{Path(__file__).parent / 'agents'}"
     agent(libs, "empty", "int nothing;\n")
     agent(libs, "least", ACTION, include)
-    agent(libs, "old", ACTION + OLD, include)
+    version = ("-DMAJOR=TRITONREPOAGENT_API_VERSION_MAJOR", "-DMINOR=TRITONREPOAGENT_API_VERSION_MINOR")
+    agent(libs, "major", ACTION + VERSION, include, version[0] + "+1", version[1])
+    agent(libs, "minor", ACTION + VERSION, include, version[0], version[1] + "+1")
     agent(libs, "newer", ACTION + NEWER, include)
     machine = bytearray(agent(libs, "machine", ACTION, include).read_bytes())
     machine[18] = 0xB7 if machine[18] != 0xB7 else 0x3E  # e_machine

@@ -215,8 +215,16 @@ FAULTS = {
         + "TRITONSERVER_Error* TRITONCACHE_CacheInitialize(TRITONCACHE_Cache** c, const char* t) { (void)c, (void)t; return NULL; }\n",
         (),
     ),
-    "old": (r"made for another version", "caches/tells.c", ("-DMAJOR=7",)),
+    "major": (r"made for another version", "caches/tells.c", ("-DMAJOR=TRITONCACHE_API_VERSION_MAJOR+1",)),
+    "minor": (r"made for another version", "caches/tells.c", ("-DMINOR=TRITONCACHE_API_VERSION_MINOR+1",)),
     "text": (r"libtritoncache_text\.so: it is no shared library of Linux", None, ()),
+    "machine": (r"unable to load shared library: .*: it is for \w+, this server runs on \w+", "int nothing;\n", ()),
+    "lacks": (r"libnowhere\.so: cannot open shared object file: .*; install libnowhere\.so", "int nothing;\n", ()),
+    "newer": (
+        r"undefined symbol: TRITONCACHE_OfTomorrow; the library was made for a newer server",
+        HEAD + "TRITONSERVER_Error* TRITONCACHE_OfTomorrow(void);\nvoid* keep = (void*)TRITONCACHE_OfTomorrow;\n",
+        (),
+    ),
     "absent": (r"unable to find 'libtritoncache_absent\.so' for cache. Searched: /", None, ()),
     "../tells": (r"invalid cache name '\.\./tells', the name must not contain path traversal characters", None, ()),
     "refuse": (r"it does not want to", "caches/tells.c", ("--cache-config=refuse,refuse=1",)),
@@ -229,8 +237,19 @@ def test_a_library_that_cannot_be_started(tmp_path, name):
     """It is the server's own fault then: the server does not start, as the peer's."""
     have_host()
     text, source, options = FAULTS[name]
+    if name == "lacks":
+        nowhere = compile(source, tmp_path / "libnowhere.so", "-Wl,-soname,libnowhere.so")
+        options = ("-Wl,--no-as-needed", str(nowhere))
     if source:
-        cache(tmp_path / "caches", name, source, *[o for o in options if o.startswith("-D")])
+        made = cache(
+            tmp_path / "caches", name, source, *[o for o in options if not o.startswith("--") and " " not in o]
+        )
+    if name == "lacks":
+        nowhere.unlink()
+    elif name == "machine":
+        other = bytearray(made.read_bytes())
+        other[18] = 0xB7 if other[18] != 0xB7 else 0x3E  # e_machine
+        made.write_bytes(other)
     elif name == "text":
         (tmp_path / "caches" / "text").mkdir(parents=True)
         (tmp_path / "caches" / "text" / "libtritoncache_text.so").write_text("not a library")

@@ -34,6 +34,7 @@ def served(tmp_path_factory):
     model(repo, "batched", "ident", "dynamic_batching { max_queue_delay_microseconds: 100 }\n")
     model(repo, "other", "behave", 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "0.5" } }\n')
     model(repo, "waits", "behave", 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "2" } }\n')
+    model(repo, "leaks", "behave", 'parameters { key: "WORKER_MEMORY_BYTES" value { string_value: "512M" } }\n')
     model(repo, "throws", "throws")
     model(repo, "many", "behave", DECOUPLED)
     model(repo, "sum", "behave", SEQUENCE)
@@ -174,7 +175,7 @@ def test_one_process_for_a_library(served):
     answered(served, "shared_a")
     answered(served, "shared_b")
     hosts = [pid for pid in descendants(served.process.pid) if "neso-host" in open(f"/proc/{pid}/comm").read()]
-    assert len(hosts) == 10  # one for each of nine models, and one for two
+    assert len(hosts) == 11  # one for each of ten models, and one for two
 
 
 DEATHS = {
@@ -213,6 +214,14 @@ def test_a_library_that_hangs(served):
     answered(served, "other")
 
 
+def test_a_library_that_leaks(served):
+    """It has what WORKER_MEMORY_BYTES gives it, and the machine the rest."""
+    r = ask(served, "leaks", "leak")
+    assert r.status == 500 and "SIGABRT" in r.error, r
+    assert 300 < int(re.search(r"behave: no memory after (\d+) MiB", r.error)[1]) < 512, r
+    answered(served, "leaks")
+
+
 def test_what_waits_survives(served):
     """Quick requests are sent ahead; those that a library has not begun when it hangs count as pending, and are served by the
     next process."""
@@ -246,29 +255,29 @@ def test_a_misuse_fails_its_request(served, do):
     answered(served)
 
 
-@pytest.mark.parametrize(
-    ("do", "told"),
-    [
-        (
-            "twice",
-            ["twice: backend 'behave' broke its contract: it answered a request that has had its final response"],
-        ),
-        ("release_twice", ["release twice: the request has been deleted, or never was one"]),
-        ("after_release", ["after release: the request has been deleted, or never was one"]),
-        (
-            "misuse",
-            [
-                "null: the request has been deleted, or never was one",
-                "made up: the request has been deleted, or never was one",
-                "index: [request id: <id_unknown>] out of bounds index 77: request has 1 inputs",
-                "name: [request id: <id_unknown>] unknown request input name NONE",
-                "datatype: datatype 55 of output 'OUT0' is unknown",
-                "kind: the output has been deleted, or never was one",
-                "deleted: the response has been deleted, or never was one",
-            ],
-        ),
-    ],
-)
+MISUSES_TOLD = [
+    (
+        "twice",
+        ["twice: backend 'behave' broke its contract: it answered a request that has had its final response"],
+    ),
+    ("release_twice", ["release twice: the request has been deleted, or never was one"]),
+    ("after_release", ["after release: the request has been deleted, or never was one"]),
+    (
+        "misuse",
+        [
+            "null: the request has been deleted, or never was one",
+            "made up: the request has been deleted, or never was one",
+            "index: [request id: <id_unknown>] out of bounds index 77: request has 1 inputs",
+            "name: [request id: <id_unknown>] unknown request input name NONE",
+            "datatype: datatype 55 of output 'OUT0' is unknown",
+            "kind: the output has been deleted, or never was one",
+            "deleted: the response has been deleted, or never was one",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("do", "told"), MISUSES_TOLD)
 def test_a_misuse_is_an_error(served, do, told):
     """What the library did wrong is answered with an error, and what it did right is not lost."""
     r = ask(served, do=do)

@@ -147,8 +147,8 @@ def test_the_order_of_calls(served, load):
     assert order == [
         "ModelInitialize",
         "BatcherInitialize",
-        "InstanceInitialize",
-        "InstanceFinalize",
+        "ModelInstanceInitialize",
+        "ModelInstanceFinalize",
         "BatcherFinalize",
         "ModelFinalize",
     ]

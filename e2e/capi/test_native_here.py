@@ -8,6 +8,7 @@ import pytest
 from libraries import backend, have_host, model
 from server import Server
 from test_library import CC, LIBRARY, program, run
+from test_native import MISUSES_TOLD
 
 pytestmark = pytest.mark.skipif(not CC or not LIBRARY.exists(), reason="needs a C compiler and `make capi`")
 
@@ -26,6 +27,7 @@ def served(tmp_path):
     model(models, "two", "ident", NONE + "dynamic_batching { }\ninstance_group [ { count: 2 kind: KIND_CPU } ]\n")
     model(models, "asks", "asks", NONE)
     model(models, "behave", "behave", NONE + DECOUPLED)
+    model(models, "one", "behave", NONE)
     bound = 'parameters { key: "WORKER_OPEN_FILES" value { string_value: "100" } }\n'
     model(models, "bounded", "ident", NONE + bound)
     return models, backends, ident
@@ -33,6 +35,8 @@ def served(tmp_path):
 
 def test_program(served, tmp_path):
     done = run(program("here", tmp_path, "-ldl"), *served, NESO_HOST="/nowhere/neso-host")  # which it does not need
+    for _, told in MISUSES_TOLD:
+        assert all(line in done.stderr for line in told), done.stderr[-3000:]
     order = re.findall(r"order: (\w+)", done.stderr)
     assert order.count("Initialize") == order.count("Finalize") == 2, order  # once for each server
     assert order.count("ModelInitialize") == order.count("ModelFinalize"), order

@@ -17,20 +17,18 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
 }
 """
 NEWER = "TRITONSERVER_Error* TRITONBACKEND_OfTomorrow(void);\n"
-OLD = (
-    EXECUTE
-    + """TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
+VERSION = """TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
   uint32_t major, minor;
   (void)backend;
   TRY(TRITONBACKEND_ApiVersion(&major, &minor));
-  if (major != 2 || minor < 99) return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "made for version 2.99");
+  if (major != MAJOR || minor < MINOR) return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "made for another version");
   return NULL;
 }
 """
-)
 FAULTS = {
     "empty": r"unable to find required entrypoint 'TRITONBACKEND_ModelInstanceExecute' in shared library: .*undefined symbol",
-    "old": r"made for version 2\.99",
+    "major": r"made for another version",
+    "minor": r"made for another version",
     "text": r"unable to load shared library: .*libtriton_text\.so: it is no shared library of Linux",
     "machine": r"unable to load shared library: .*: it is for \w+, this server runs on \w+",
     "lacks": r"unable to load shared library: libnowhere\.so: cannot open shared object file: .*; install libnowhere\.so",
@@ -51,7 +49,9 @@ def reasons(tmp_path_factory):
     top = tmp_path_factory.mktemp("faults")
     repo, libs = top / "models", top / "backends"
     backend(libs, "empty", "int nothing;\n")
-    backend(libs, "old", OLD)
+    version = ("-DMAJOR=TRITONBACKEND_API_VERSION_MAJOR", "-DMINOR=TRITONBACKEND_API_VERSION_MINOR")
+    backend(libs, "major", EXECUTE + VERSION, version[0] + "+1", version[1])
+    backend(libs, "minor", EXECUTE + VERSION, version[0], version[1] + "+1")
     (libs / "text").mkdir()
     (libs / "text" / "libtriton_text.so").write_text("not a library")
     machine = bytearray(backend(libs, "machine", EXECUTE).read_bytes())

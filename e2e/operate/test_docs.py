@@ -187,7 +187,16 @@ def test_every_documented_option_exists():
     others = {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer", "--formats", "--generator"}
     others |= {"--enable-native-access"}
     for page in PAGES:
-        for option in re.findall(r"`(--[a-z0-9-]+)", page.read_text()):
+        text = page.read_text()
+        # In the text, and in the commands of blocks.
+        run = [
+            c
+            for _, b in BLOCK.findall(text)
+            for c in re.findall(r"^(?:\$ )?(?:bin/)?neso .*", b.replace("\\\n", " "), re.M)
+        ]
+        named = re.findall(r"`(--[a-z0-9-]+)", text)
+        named += [o for c in run for o in re.findall(r" (--[a-z0-9-]+)", re.split(r" -- |#|\|", c)[0])]
+        for option in named:
             if option not in known | others:
                 matches = [k for k in known if k.startswith(option)]
                 assert len(matches) == 1, f"{page.name} names {option}, which neso serve does not have"

@@ -10,41 +10,9 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-const boundJSON = `{"backend":"python","max_batch_size":4,"dynamic_batching":{},"input":[{"name":"IN","data_type":"TYPE_FP32",` +
-	`"dims":[-1]}],"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}]}`
-
-// program makes backends to bind. It is made before the server, so that its
-// end comes after the server's.
-func program(t *testing.T) (bind func(*nesotest.Echo) backend.Backend) {
-	t.Helper()
-	type bound struct {
-		echo    *nesotest.Echo
-		backend backend.Backend
-	}
-	var all []bound
-	t.Cleanup(func() {
-		for _, b := range all {
-			_ = b.backend.Close()
-		}
-		for _, b := range all {
-			if n := b.echo.Alive(); n != 0 {
-				t.Errorf("%d backends, models or instances left open", n)
-			}
-		}
-	})
-	return func(e *nesotest.Echo) backend.Backend {
-		b, err := e.Driver().Open(t.Context(), nil, backend.Settings{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, bound{e, b})
-		return b
-	}
-}
-
 func TestBind(t *testing.T) {
 	for _, mode := range []string{"none", "explicit"} {
-		echoing := program(t)
+		echoing := nesotest.Program(t)
 		b := echoing(&nesotest.Echo{})
 		e := server(t, Options{NoRepository: true, ControlMode: mode})
 		config, err := e.Bind(t.Context(), "m", 1, []byte(boundJSON), b)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -139,10 +138,4 @@ func (e *Engine) reportInflight(ctx context.Context, level slog.Level) {
 
 func timeout() error {
 	return backend.Errorf(backend.Internal, "Exit timeout expired. Exiting immediately.")
-}
-
-// IsTimeout reports whether an error of Close says that requests were cut off.
-func IsTimeout(err error) bool {
-	var b *backend.Error
-	return errors.As(err, &b) && b.Code == backend.Internal && b.Message == timeout().Error()
 }

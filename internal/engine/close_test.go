@@ -105,7 +105,7 @@ func TestCloseGivesUpAtItsDeadline(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := e.Close(ctx); !IsTimeout(err) {
+	if err := e.Close(ctx); !isTimeout(err) {
 		t.Errorf("got %v, want a timeout", err)
 	}
 	if err := <-answer; err == nil {

@@ -21,14 +21,19 @@ import (
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
 
-const echoConfig = `backend: "echo"
-input [ { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]
-`
+const (
+	echoConfig = nesotest.EchoConfig
+	echoJSON   = nesotest.EchoJSON
+	boundJSON  = nesotest.BoundJSON
+)
 
-// echoJSON is echoConfig in the form of a load request.
-const echoJSON = `{"backend":"echo","input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],"output":[{"name":"OUT",` +
-	`"data_type":"TYPE_FP32","dims":[-1]}]}`
+var ensembleConfig = nesotest.EnsembleConfig
+
+// isTimeout reports whether an error of Close says that requests were cut off.
+func isTimeout(err error) bool {
+	var b *backend.Error
+	return errors.As(err, &b) && b.Code == backend.Internal && b.Message == timeout().Error()
+}
 
 // server starts an engine on the repository and closes it at the test's end.
 func server(t *testing.T, o Options, echoes ...*nesotest.Echo) *Engine {
@@ -53,7 +58,7 @@ func starting(t *testing.T, o Options, echoes ...*nesotest.Echo) (*Engine, error
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := e.Close(ctx); err != nil && !IsTimeout(err) {
+		if err := e.Close(ctx); err != nil && !isTimeout(err) {
 			t.Errorf("Close: %v", err)
 		}
 		for _, b := range echoes {

@@ -15,28 +15,6 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// ensembleConfig chains models, each with input IN and output OUT.
-func ensembleConfig(models ...string) string {
-	var b strings.Builder
-	b.WriteString(`platform: "ensemble"
-input [ { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]
-ensemble_scheduling {
-`)
-	from := "IN"
-	for i, m := range models {
-		to := fmt.Sprint("t", i)
-		if i == len(models)-1 {
-			to = "OUT"
-		}
-		fmt.Fprintf(&b, "step { model_name: %q model_version: -1 input_map { key: \"IN\" value: %q } output_map { key: \"OUT\" value: %q } }\n",
-			m, from, to)
-		from = to
-	}
-	b.WriteString("}\n")
-	return b.String()
-}
-
 func ensembleTree(t *testing.T) string {
 	return nesotest.Tree(t, map[string]string{
 		"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": "",
@@ -247,7 +225,7 @@ func TestEnsembleIsCancelledAndClosed(t *testing.T) {
 	failed = send(t.Context())
 	end, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := e.Close(end); !IsTimeout(err) {
+	if err := e.Close(end); !isTimeout(err) {
 		t.Errorf("Close: %v", err)
 	}
 	if err := <-failed; err == nil || err.Code != backend.Unavailable {

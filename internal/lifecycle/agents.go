@@ -11,7 +11,7 @@ import (
 // runAgents has the repository agents of a model take its files as they are, or put
 // others in their place: those of a moved model are loaded with the configuration that
 // named the agents.
-func (m *Manager) runAgents(p *plan, d *draft.Draft) error {
+func (m *maker) runAgents(p *plan, d *draft.Draft) error {
 	agents := d.Agents()
 	if len(agents) == 0 {
 		return nil

@@ -132,7 +132,7 @@ func (m *Manager) boundVersions(name string) map[int64]binding {
 }
 
 // planBound is poll for a model that a program serves.
-func (m *Manager) planBound(r Request, versions map[int64]binding) (*plan, error) {
+func (m *maker) planBound(r Request, versions map[int64]binding) (*plan, error) {
 	if len(r.Files) > 0 {
 		return nil, backend.Errorf(backend.InvalidArg, "model '%s' is bound by a program, which files cannot replace", r.Name)
 	}
@@ -178,7 +178,7 @@ func configureBound(name string, text []byte, complete bool) (*draft.Draft, erro
 }
 
 // backendOf returns what runs a version.
-func (m *Manager) backendOf(ctx context.Context, p *plan, version int64) (backend.Backend, error) {
+func (m *maker) backendOf(ctx context.Context, p *plan, version int64) (backend.Backend, error) {
 	if b, ok := p.bound[version]; ok {
 		return b.Backend, nil
 	}

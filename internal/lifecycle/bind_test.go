@@ -10,40 +10,8 @@ import (
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
-const boundJSON = `{"backend":"python","max_batch_size":4,"dynamic_batching":{},"input":[{"name":"IN","data_type":"TYPE_FP32",` +
-	`"dims":[-1]}],"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}]}`
-
-// program makes backends to bind. It is made before the server, so that its
-// end comes after the server's.
-func program(t *testing.T) (bind func(*nesotest.Echo) backend.Backend) {
-	t.Helper()
-	type bound struct {
-		echo    *nesotest.Echo
-		backend backend.Backend
-	}
-	var all []bound
-	t.Cleanup(func() {
-		for _, b := range all {
-			_ = b.backend.Close()
-		}
-		for _, b := range all {
-			if n := b.echo.Alive(); n != 0 {
-				t.Errorf("%d backends, models or instances left open", n)
-			}
-		}
-	})
-	return func(e *nesotest.Echo) backend.Backend {
-		b, err := e.Driver().Open(t.Context(), nil, backend.Settings{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, bound{e, b})
-		return b
-	}
-}
-
 func TestBindRefusals(t *testing.T) {
-	echoing := program(t)
+	echoing := nesotest.Program(t)
 	b := echoing(&nesotest.Echo{OnLoad: func(_ context.Context, cfg backend.Config) error {
 		if cfg.Name == "broken" {
 			return backend.Errorf(backend.Internal, "no luck")
@@ -84,7 +52,7 @@ func TestBindRefusals(t *testing.T) {
 // TestBindAgain swaps a version under load, and keeps it when the next one does
 // not load.
 func TestBindAgain(t *testing.T) {
-	echoing, old := program(t), &nesotest.Echo{}
+	echoing, old := nesotest.Program(t), &nesotest.Echo{}
 	failing := &nesotest.Echo{OnLoad: func(context.Context, backend.Config) error { return backend.Errorf(backend.Internal, "no") }}
 	m := start(t, setup{})
 	first := echoing(old)
@@ -123,7 +91,7 @@ func TestBindAgain(t *testing.T) {
 }
 
 func TestBoundVersions(t *testing.T) {
-	echoing := program(t)
+	echoing := nesotest.Program(t)
 	m := start(t, setup{})
 	for v := range int64(3) {
 		if err := m.Bind(t.Context(), Bound{

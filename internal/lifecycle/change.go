@@ -9,7 +9,7 @@ import (
 
 // change makes the instances that a version gets beside those that it has. fits
 // is false when it has to be loaded anew all the same.
-func (m *Manager) change(ctx context.Context, p *plan, version int64, there *model.Model) (change *model.Change, fits bool, err error) {
+func (m *maker) change(ctx context.Context, p *plan, version int64, there *model.Model) (change *model.Change, fits bool, err error) {
 	err = instance.Guard(m.log, "change instances of model "+p.name, func() error {
 		b, err := m.backendOf(ctx, p, version)
 		if err != nil {

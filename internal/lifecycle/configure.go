@@ -15,7 +15,7 @@ import (
 
 // configure reads the configuration of a plan as far as it goes without the
 // model's backend. Its error tells every fault of the model that can be found so.
-func (m *Manager) configure(p *plan) error {
+func (m *maker) configure(p *plan) error {
 	draft, err := m.draft(p)
 	if err != nil && draft == nil {
 		return err
@@ -36,7 +36,7 @@ func (m *Manager) configure(p *plan) error {
 }
 
 // prove takes a draft through the steps of a load up to the model's backend.
-func (m *Manager) prove(p *plan, draft *draft.Draft) error {
+func (m *maker) prove(p *plan, draft *draft.Draft) error {
 	if err := draft.CompleteBackend(p.snapshot.Name, layout.FirstVersion(os.DirFS(p.snapshot.Directory))); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (m *Manager) prove(p *plan, draft *draft.Draft) error {
 
 // inspect returns all that can be said of a model without its backend. The draft
 // cannot be used after.
-func (m *Manager) inspect(p *plan, draft *draft.Draft, err error) inspect.Model {
+func (m *maker) inspect(p *plan, draft *draft.Draft, err error) inspect.Model {
 	if p.snapshot.Renamed {
 		draft.Rename(p.snapshot.Name)
 	}
@@ -71,7 +71,7 @@ func (m *Manager) inspect(p *plan, draft *draft.Draft, err error) inspect.Model 
 
 // all returns the error of a version that does not load with all else that keeps
 // it from loading.
-func (m *Manager) all(p *plan, version int64, err error) error {
+func (m *maker) all(p *plan, version int64, err error) error {
 	if _, bound := p.bound[version]; bound || m.ctx.Err() != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (m *Manager) all(p *plan, version int64, err error) error {
 	return report.With(err)
 }
 
-func (m *Manager) draft(p *plan) (*draft.Draft, error) {
+func (m *maker) draft(p *plan) (*draft.Draft, error) {
 	s := p.snapshot
 	switch {
 	case s.Config == nil && m.o.DisableAutoComplete:
@@ -101,7 +101,7 @@ func (m *Manager) draft(p *plan) (*draft.Draft, error) {
 
 // complete makes the configuration of one version: its backend adds what the
 // model itself knows, and then all of it must hold.
-func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backend.Backend) (*modelconfig.Config, backend.Config, error) {
+func (m *maker) complete(ctx context.Context, p *plan, version int64, b backend.Backend) (*modelconfig.Config, backend.Config, error) {
 	draft := p.draftOf(version).Clone()
 	can, err := m.capabilities(ctx, p, version, b)
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *Manager) complete(ctx context.Context, p *plan, version int64, b backen
 
 // capabilities are those of a version's backend, with the instance groups that it
 // prefers for the version where they matter.
-func (m *Manager) capabilities(ctx context.Context, p *plan, version int64, b backend.Backend) (backend.Capabilities, error) {
+func (m *maker) capabilities(ctx context.Context, p *plan, version int64, b backend.Backend) (backend.Capabilities, error) {
 	can, draft := b.Capabilities(), p.draftOf(version)
 	if can.PreferredFor == nil || !draft.LacksInstances() {
 		return can, nil

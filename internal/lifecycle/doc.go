@@ -4,6 +4,6 @@
 // lock.
 //
 // Open manager.go first, then load.go, which has the one way in which a
-// version becomes ready; state.go has the states and their allowed moves,
-// table.go the read side.
+// version becomes ready; maker.go has what makes it, state.go the states and
+// their allowed moves, table.go the read side.
 package lifecycle

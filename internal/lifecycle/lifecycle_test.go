@@ -25,36 +25,13 @@ import (
 
 func TestMain(m *testing.M) { nesotest.Main(m) }
 
-const echoConfig = `backend: "echo"
-input [ { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]
-`
+const (
+	echoConfig = nesotest.EchoConfig
+	echoJSON   = nesotest.EchoJSON
+	boundJSON  = nesotest.BoundJSON
+)
 
-// echoJSON is echoConfig in the form of a load request.
-const echoJSON = `{"backend":"echo","input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],"output":[{"name":"OUT",` +
-	`"data_type":"TYPE_FP32","dims":[-1]}]}`
-
-// ensembleConfig chains models, each with input IN and output OUT.
-func ensembleConfig(models ...string) string {
-	var b strings.Builder
-	b.WriteString(`platform: "ensemble"
-input [ { name: "IN" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]
-ensemble_scheduling {
-`)
-	from := "IN"
-	for i, m := range models {
-		to := fmt.Sprint("t", i)
-		if i == len(models)-1 {
-			to = "OUT"
-		}
-		fmt.Fprintf(&b, "step { model_name: %q model_version: -1 input_map { key: \"IN\" value: %q } output_map { key: \"OUT\" value: %q } }\n",
-			m, from, to)
-		from = to
-	}
-	b.WriteString("}\n")
-	return b.String()
-}
+var ensembleConfig = nesotest.EnsembleConfig
 
 // setup is a manager to be.
 type setup struct {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/model"
@@ -340,63 +338,6 @@ func (m *Manager) prepare(p *plan, serve []int64) (wanted []int64, changes map[i
 		}
 	}
 	return wanted, changes
-}
-
-// opened is the outcome of loading one version, or of making the instances that
-// one gets beside those that it has.
-type opened struct {
-	version int64
-	inPlace bool
-	model   *model.Model
-	change  *model.Change
-	took    time.Duration
-	err     error
-}
-
-// openAll loads or changes versions at the same time, as many as there are slots.
-func (m *Manager) openAll(p *plan, versions []int64, changes map[int64]*model.Model) []opened {
-	all := make([]opened, len(versions))
-	var wg sync.WaitGroup
-	for i, n := range versions {
-		wg.Go(func() {
-			all[i] = m.openRetrying(p, n, changes[n])
-		})
-	}
-	wg.Wait()
-	return all
-}
-
-func (m *Manager) openRetrying(p *plan, n int64, there *model.Model) opened {
-	if !p.nested {
-		select {
-		case m.slots <- struct{}{}:
-			defer func() { <-m.slots }()
-		case <-m.ctx.Done():
-			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
-		}
-	}
-	defer m.starting.Load().opening(p.name)()
-	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
-	start := time.Now()
-	for attempt := 0; ; attempt++ {
-		o := opened{version: n}
-		var err error
-		if there != nil {
-			o.change, o.inPlace, err = m.change(m.ctx, p, n, there)
-		}
-		if !o.inPlace {
-			o.model, err = m.open(m.ctx, p, n)
-		}
-		if o.took = time.Since(start); err == nil {
-			return o
-		}
-		err = m.all(p, n, err)
-		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
-		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
-			o.err = err
-			return o
-		}
-	}
 }
 
 // failed returns the error of a load in which a version failed, after undoing

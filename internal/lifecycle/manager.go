@@ -72,19 +72,13 @@ const defaultDrain = 5 * time.Minute
 
 // Manager loads and unloads models.
 type Manager struct {
-	o        Options
-	log      *slog.Logger
+	maker
 	table    atomic.Pointer[table]
-	book     *stats.Book
-	backends *backends
-	agents   *agent.Set
 	slots    chan struct{} // one for each version that may load at once
 	starting atomic.Pointer[startup]
 
-	// ctx ends when loads must stop, drains when versions that drain must close
-	// at once.
-	ctx         context.Context
-	stop        context.CancelFunc
+	stop context.CancelFunc // of maker.ctx
+	// drains ends when versions that drain must close at once.
 	drains      context.Context
 	stopDrains  context.CancelFunc
 	ended       context.Context // ends when everything that can be closed is
@@ -177,13 +171,13 @@ func New(o Options) *Manager {
 		o.DrainTimeout = defaultDrain
 	}
 	m := &Manager{
-		o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), slots: make(chan struct{}, max(1, o.LoadThreads)),
+		maker:  maker{o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), backends: newBackends(o)},
+		slots:  make(chan struct{}, max(1, o.LoadThreads)),
 		closed: make(chan struct{}),
 		models: map[string]*entry{}, claims: newClaims(),
 		bound: map[string]map[int64]binding{}, composing: map[string][]string{},
 		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}
-	m.backends = newBackends(o)
 	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Host, o.Logger)
 	m.table.Store(&table{models: map[string]*served{}})
 	m.ctx, m.stop = context.WithCancel(context.Background())

@@ -4,7 +4,7 @@ import "github.com/nesoserve/neso/internal/repository"
 
 // split takes the name of an entry apart: with namespacing it holds the
 // repository of the model.
-func (m *Manager) split(key string) (namespace, name string) {
+func (m *maker) split(key string) (namespace, name string) {
 	if m.o.Repository == nil {
 		return "", key
 	}
@@ -73,7 +73,7 @@ func (m *Manager) resolve(name string) ([]string, error) {
 // resolveParts finds the models of an ensemble's steps, those of its own
 // repository first. A name that leads nowhere, or to several, stays: the load
 // fails with it.
-func (m *Manager) resolveParts(p *plan) {
+func (m *maker) resolveParts(p *plan) {
 	namespace, _ := m.split(p.name)
 	spaces := map[string]string{}
 	for i, part := range p.parts {

@@ -2,7 +2,11 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"time"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
@@ -57,12 +61,70 @@ func (m *Manager) poll(r Request) (*plan, error) {
 	return p, nil
 }
 
-// open loads one version: the backend is opened if need be and completes the
-// configuration, then the version is made and warmed up.
-func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
-	if p.ensemble {
-		return m.openEnsemble(ctx, p, version)
+// opened is the outcome of loading one version, or of making the instances that
+// one gets beside those that it has.
+type opened struct {
+	version int64
+	inPlace bool
+	model   *model.Model
+	change  *model.Change
+	took    time.Duration
+	err     error
+}
+
+// openAll loads or changes versions at the same time, as many as there are slots.
+func (m *Manager) openAll(p *plan, versions []int64, changes map[int64]*model.Model) []opened {
+	all := make([]opened, len(versions))
+	var wg sync.WaitGroup
+	for i, n := range versions {
+		wg.Go(func() {
+			all[i] = m.openRetrying(p, n, changes[n])
+		})
 	}
+	wg.Wait()
+	return all
+}
+
+func (m *Manager) openRetrying(p *plan, n int64, there *model.Model) opened {
+	if !p.nested {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		case <-m.ctx.Done():
+			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
+		}
+	}
+	defer m.starting.Load().opening(p.name)()
+	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)
+	start := time.Now()
+	for attempt := 0; ; attempt++ {
+		o := opened{version: n}
+		var err error
+		if there != nil {
+			o.change, o.inPlace, err = m.change(m.ctx, p, n, there)
+		}
+		switch {
+		case o.inPlace:
+		case p.ensemble:
+			o.model, err = m.openEnsemble(m.ctx, p, n)
+		default:
+			o.model, err = m.open(m.ctx, p, n)
+		}
+		if o.took = time.Since(start); err == nil {
+			return o
+		}
+		err = m.all(p, n, err)
+		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
+		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
+			o.err = err
+			return o
+		}
+	}
+}
+
+// open loads one version of what is no ensemble: the backend is opened if need be and completes the
+// configuration, then the version is made and warmed up.
+func (m *maker) open(ctx context.Context, p *plan, version int64) (loaded *model.Model, err error) {
 	// A backend that panics fails its model, not the server.
 	err = instance.Guard(m.log, "load model "+p.name, func() error {
 		b, err := m.backendOf(ctx, p, version)
@@ -87,7 +149,7 @@ func (m *Manager) open(ctx context.Context, p *plan, version int64) (loaded *mod
 }
 
 // title says under which labels a version counts.
-func (m *Manager) title(key string, version int64, c *modelconfig.Config) stats.Title {
+func (m *maker) title(key string, version int64, c *modelconfig.Config) stats.Title {
 	namespace, name := m.split(key)
 	return stats.Title{Name: name, Namespace: namespace, Version: version, Tags: c.MetricTags}
 }

@@ -8,7 +8,7 @@ import (
 
 // warnOfParameters reports the parameters of a configuration that nothing reads,
 // and which may have been meant. Triton ignores them without a word.
-func (m *Manager) warnOfParameters(p *plan, version int64) {
+func (m *maker) warnOfParameters(p *plan, version int64) {
 	if _, bound := p.bound[version]; bound {
 		return // its program says what it means
 	}

@@ -35,7 +35,7 @@ func (m *Manager) checkPaths(r Request, p *plan) error {
 }
 
 // outside returns what leads out of the model in all configurations of a plan.
-func (m *Manager) outside(p *plan) []draft.Outside {
+func (m *maker) outside(p *plan) []draft.Outside {
 	drafts := []*draft.Draft{p.draft}
 	if len(p.drafts) > 0 {
 		drafts = slices.Collect(maps.Values(p.drafts))

@@ -11,7 +11,7 @@ import (
 // checkRuntime refuses a model whose configuration names a runtime that is
 // nowhere, as Triton does. The backends are built in, so that one which is there
 // has no effect: the log says so.
-func (m *Manager) checkRuntime(p *plan, version int64) error {
+func (m *maker) checkRuntime(p *plan, version int64) error {
 	if _, bound := p.bound[version]; bound {
 		return nil // its program runs it
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"testing"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/tensor"
@@ -51,6 +52,35 @@ func (e *Echo) Driver() backend.Driver {
 
 // Alive returns how many backends, models and instances are not closed.
 func (e *Echo) Alive() int64 { return e.Backends.Load() + e.Models.Load() + e.Instances.Load() }
+
+// Program opens backends for a test to bind. It is called before the server is made,
+// so that its end comes after the server's: then none of them is open.
+func Program(t *testing.T) (open func(*Echo) backend.Backend) {
+	t.Helper()
+	type bound struct {
+		echo    *Echo
+		backend backend.Backend
+	}
+	var all []bound
+	t.Cleanup(func() {
+		for _, b := range all {
+			_ = b.backend.Close()
+		}
+		for _, b := range all {
+			if n := b.echo.Alive(); n != 0 {
+				t.Errorf("%d backends, models or instances left open", n)
+			}
+		}
+	})
+	return func(e *Echo) backend.Backend {
+		b, err := e.Driver().Open(t.Context(), nil, backend.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, bound{e, b})
+		return b
+	}
+}
 
 type echoBackend Echo
 

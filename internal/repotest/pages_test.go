@@ -118,22 +118,30 @@ func TestLinesOfDocuments(t *testing.T) {
 	}
 }
 
-// TestNamedTestsExist: each Go test that the pages on design, style, changes and
-// security name is one of ours; `folder: Test...` is one of that folder.
+// TestNamedTestsExist: each test that a page names is one of ours: `TestX` and
+// `folder: TestX` in Go on the pages on design, style, changes, security and the C
+// interfaces, `file.py::test_x`, `file.py: x` and `file.c: x` on all.
 func TestNamedTestsExist(t *testing.T) {
 	declared := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	inGo := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	other := regexp.MustCompile(`(?m)^(?:def|[a-z][\w* ]*?) \*?(\w+)\(`)
 	sources(t, func(file string, text []byte) {
-		if strings.HasSuffix(file, "_test.go") {
-			for _, m := range function.FindAllSubmatch(text, -1) {
+		switch {
+		case strings.HasSuffix(file, "_test.go"):
+			for _, m := range inGo.FindAllSubmatch(text, -1) {
 				declared[string(m[1])] = true
 				declared[path.Dir(file)+": "+string(m[1])] = true
+			}
+		case path.Ext(file) != ".go":
+			for _, m := range other.FindAllSubmatch(text, -1) {
+				declared[file+": "+string(m[1])] = true
 			}
 		}
 	})
 	name := regexp.MustCompile("`((?:[\\w/.]+: )?(?:Test|Fuzz)\\w+)`")
+	named := regexp.MustCompile("`([\\w/.]+\\.(?:py|c))(?:::|: )(\\w+)(?:\\[.*?\\])?`")
 	n := 0
-	for _, doc := range []string{"docs/design.md", "docs/style.md", "docs/security.md", "CONTRIBUTING.md"} {
+	for _, doc := range []string{"docs/design.md", "docs/style.md", "docs/security.md", "docs/internals/c-interfaces.md", "CONTRIBUTING.md"} {
 		for _, m := range name.FindAllStringSubmatch(read(t, doc), -1) {
 			n++
 			if !declared[m[1]] {
@@ -141,7 +149,16 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	}
-	if n < 50 {
+	docs, others := pages(t)
+	for _, doc := range append(docs, others...) {
+		for _, m := range named.FindAllStringSubmatch(read(t, doc), -1) {
+			n++
+			if !declared[m[1]+": "+m[2]] {
+				t.Errorf("%s names %s of %s, which is not declared", doc, m[2], m[1])
+			}
+		}
+	}
+	if n < 150 {
 		t.Errorf("saw only %d names of tests: the test is broken", n)
 	}
 }

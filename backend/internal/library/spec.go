@@ -10,6 +10,14 @@ import (
 	"github.com/nesoserve/neso/internal/processors"
 )
 
+// Options configure a backend over a C library; the zero value uses a library of the
+// backend directory, the environment or the system.
+type Options struct {
+	// Interpreter returns the Python interpreter whose packages are searched for
+	// the library; may be nil. Its error calls the setting option.
+	Interpreter func(option string) (string, error)
+}
+
 // Spec says what a library is called and where its package puts it.
 type Spec struct {
 	// Backend is the backend's name, for example "onnxruntime": a directory of

@@ -217,6 +217,18 @@ static TRITONSERVER_Error* run(TRITONBACKEND_Request* request, const char* what)
   } else if (strcmp(what, "hang") == 0) {
     fprintf(stderr, "behave: it hangs\n");
     for (;;) pause();
+  } else if (strcmp(what, "leak") == 0) {
+    static char* kept;
+    for (int mib = 0;; mib += 16) {
+      char* block = malloc(16 << 20);
+      if (!block) {
+        fprintf(stderr, "behave: no memory after %d MiB\n", mib);
+        abort();
+      }
+      memset(block, 1, 16 << 20);
+      *(char**)block = kept;
+      kept = block;
+    }
   } else if (strcmp(what, "overrun") == 0) {
     TRY(overrun(request, 60, 4));
   } else if (strcmp(what, "overrun_far") == 0) {

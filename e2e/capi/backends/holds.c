@@ -1,36 +1,8 @@
 /* Answers each request by the number of its batch and how many requests that has. A batch of a negative number is held
  * until the file LET_GO is there. */
-#include "common.h"
+#include "order.h"
 
 static int batches;
-
-TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
-  const char* name;
-  TRY(TRITONBACKEND_ModelName(model, &name));
-  SAY("order: ModelInitialize %s", name);
-  return NULL;
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
-  const char* name;
-  TRY(TRITONBACKEND_ModelName(model, &name));
-  SAY("order: ModelFinalize %s", name);
-  return NULL;
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
-  const char* name;
-  TRY(TRITONBACKEND_ModelInstanceName(instance, &name));
-  SAY("order: InstanceInitialize %s", name);
-  return NULL;
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
-  const char* name;
-  TRY(TRITONBACKEND_ModelInstanceName(instance, &name));
-  SAY("order: InstanceFinalize %s", name);
-  return NULL;
-}
 
 static TRITONSERVER_Error* hold(TRITONBACKEND_Request* request) {
   TRITONBACKEND_Input* input;

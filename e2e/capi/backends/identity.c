@@ -1,5 +1,5 @@
 /* Copies each input IN... to the output OUT.... */
-#include "common.h"
+#include "order.h"
 
 TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
   uint32_t major, minor;
@@ -22,41 +22,6 @@ TRITONSERVER_Error* TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend* bac
 TRITONSERVER_Error* TRITONBACKEND_Finalize(TRITONBACKEND_Backend* backend) {
   (void)backend;
   SAY("order: Finalize");
-  return NULL;
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
-  const char* name;
-  uint64_t version;
-  TRY(TRITONBACKEND_ModelName(model, &name));
-  TRY(TRITONBACKEND_ModelVersion(model, &version));
-  TRITONSERVER_Message* config;
-  TRY(TRITONBACKEND_ModelConfig(model, 1, &config));
-  const char* base;
-  size_t size;
-  TRY(TRITONSERVER_MessageSerializeToJson(config, &base, &size));
-  SAY("order: ModelInitialize %s %d config of %s bytes", name, (int)version, size > 20 ? "many" : "few");
-  return TRITONSERVER_MessageDelete(config);
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
-  (void)model;
-  SAY("order: ModelFinalize");
-  return NULL;
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
-  const char* name;
-  TRITONSERVER_InstanceGroupKind kind;
-  TRY(TRITONBACKEND_ModelInstanceName(instance, &name));
-  TRY(TRITONBACKEND_ModelInstanceKind(instance, &kind));
-  SAY("order: ModelInstanceInitialize %s kind %d", name, (int)kind);
-  return NULL;
-}
-
-TRITONSERVER_Error* TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
-  (void)instance;
-  SAY("order: ModelInstanceFinalize");
   return NULL;
 }
 

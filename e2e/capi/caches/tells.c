@@ -19,6 +19,9 @@
 #ifndef MAJOR
 #define MAJOR TRITONCACHE_API_VERSION_MAJOR
 #endif
+#ifndef MINOR
+#define MINOR TRITONCACHE_API_VERSION_MINOR
+#endif
 
 struct item { char* key; void* base; size_t size; struct item* next; };
 static struct { pthread_mutex_t lock; struct item* items; } store = {PTHREAD_MUTEX_INITIALIZER, NULL};
@@ -81,7 +84,7 @@ static TRITONSERVER_Error* measure(void) {
 TRITONSERVER_Error* TRITONCACHE_CacheInitialize(TRITONCACHE_Cache** cache, const char* config) {
   uint32_t major = 9, minor = 9;
   TRY(TRITONCACHE_ApiVersion(&major, &minor));
-  if (major != MAJOR) return ERR(UNSUPPORTED, "made for another version");
+  if (major != MAJOR || minor < MINOR) return ERR(UNSUPPORTED, "made for another version");
   tell("CacheInitialize version %u.%u config %s", major, minor, config);
   if (strstr(config, "\"refuse\"")) return ERR(INVALID_ARG, "it does not want to");
   if (strstr(config, "\"measure\"")) TRY(measure());

@@ -37,8 +37,8 @@ typedef struct {
 
 static Error on_start(TRITONSERVER_ResponseAllocator* a, void* user) { (void)a; ((Call*)user)->starts++; return 0; }
 
-static Error on_alloc(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id, void* user,
-                      void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
+static Error on_alloc(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id,
+                      void* user, void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
   (void)a; (void)name; (void)type; (void)id;
   *buffer = size ? malloc(size) : 0;
   *buffer_user = user;
@@ -88,6 +88,36 @@ static void await(Call* c, int* what, int n) {
   pthread_mutex_unlock(&c->lock);
 }
 
+/* waits until the request is the program's again, and deletes all of the call */
+static void end(Call* c) {
+  await(c, &c->finals, 1);
+  await(c, &c->released, 1);
+  OK(TRITONSERVER_InferenceRequestDelete(c->request));
+  if (c->last) OK(TRITONSERVER_InferenceResponseDelete(c->last));
+}
+
+typedef struct {
+  const char* name;
+  TRITONSERVER_DataType type;
+  const int64_t* shape;
+  uint64_t dims;
+  const void* base;
+  size_t size;
+  TRITONSERVER_MemoryType memory;
+  int64_t id;
+  void* user;
+} Output;
+
+/* an output of the last response, which is not an error */
+static Output output(Call* c, uint32_t index) {
+  Output o;
+  Error e = TRITONSERVER_InferenceResponseError(c->last);
+  if (e) FAIL("%s", TRITONSERVER_ErrorMessage(e));
+  OK(TRITONSERVER_InferenceResponseOutput(c->last, index, &o.name, &o.type, &o.shape, &o.dims, &o.base, &o.size, &o.memory, &o.id,
+      &o.user));
+  return o;
+}
+
 static TRITONSERVER_ResponseAllocator* allocator(void) {
   static TRITONSERVER_ResponseAllocator* a;
   if (!a) OK(TRITONSERVER_ResponseAllocatorNew(&a, on_alloc, on_free, on_start));
@@ -103,6 +133,15 @@ static void request(Call* c, TRITONSERVER_Server* s, const char* model) {
 static void input(Call* c, const char* name, TRITONSERVER_DataType type, int64_t n, const void* data, size_t size) {
   OK(TRITONSERVER_InferenceRequestAddInput(c->request, name, type, &n, 1));
   OK(TRITONSERVER_InferenceRequestAppendInputData(c->request, name, data, size, TRITONSERVER_MEMORY_CPU, 0));
+}
+
+/* inputs of the model `repeat`, which answers once at once, and then in ten minutes */
+static void slow_inputs(Call* c) {
+  static const int32_t in[2] = {1, 2};
+  static const uint32_t delay[2] = {0, 600000}, wait = 0;
+  input(c, "IN", TRITONSERVER_TYPE_INT32, 2, in, sizeof in);
+  input(c, "DELAY", TRITONSERVER_TYPE_UINT32, 2, delay, sizeof delay);
+  input(c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
 }
 
 /* options of a server that loads the models that it is told to */

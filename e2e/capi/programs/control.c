@@ -50,7 +50,8 @@ static void control(TRITONSERVER_Server* s) {
   WANT(!ready);
   TRITONSERVER_ParameterDelete(parts[0]);
   parts[0] = TRITONSERVER_ParameterNew("colour", TRITONSERVER_PARAMETER_STRING, "red");
-  REFUSED(TRITONSERVER_ServerLoadModelWithParameters(s, "made", (const TRITONSERVER_Parameter**)parts, 1), TRITONSERVER_ERROR_INTERNAL, "failed to poll");
+  REFUSED(TRITONSERVER_ServerLoadModelWithParameters(s, "made", (const TRITONSERVER_Parameter**)parts, 1), TRITONSERVER_ERROR_INTERNAL,
+      "failed to poll");
   TRITONSERVER_ParameterDelete(parts[0]);
   TRITONSERVER_ParameterDelete(parts[1]);
   REFUSED(TRITONSERVER_ServerLoadModel(s, "nobody"), TRITONSERVER_ERROR_INTERNAL, "nobody");
@@ -62,7 +63,8 @@ static void repositories(TRITONSERVER_Server* s, const char* other) {
   bool ready = false;
   TRITONSERVER_Parameter* names[2] = {TRITONSERVER_ParameterNew("identity", TRITONSERVER_PARAMETER_STRING, "mirror"),
                                       TRITONSERVER_ParameterNew("repeat", TRITONSERVER_PARAMETER_STRING, "again")};
-  REFUSED(TRITONSERVER_ServerRegisterModelRepository(s, "/nowhere", 0, 0), TRITONSERVER_ERROR_INVALID_ARG, "failed to register '/nowhere', repository not found");
+  REFUSED(TRITONSERVER_ServerRegisterModelRepository(s, "/nowhere", 0, 0), TRITONSERVER_ERROR_INVALID_ARG,
+      "failed to register '/nowhere', repository not found");
   REFUSED(TRITONSERVER_ServerRegisterModelRepository(s, other, 0, 2), TRITONSERVER_ERROR_INVALID_ARG, "mapping count is non-zero");
   OK(TRITONSERVER_ServerRegisterModelRepository(s, other, (const TRITONSERVER_Parameter**)names, 2));
   REFUSED(TRITONSERVER_ServerRegisterModelRepository(s, other, 0, 0), TRITONSERVER_ERROR_ALREADY_EXISTS, "has already been registered");

@@ -26,38 +26,38 @@ static void send(Call* c, TRITONSERVER_Server* s, const char* model, const char*
   OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
 }
 
-static void end(Call* c) {
-  await(c, &c->finals, 1);
-  await(c, &c->released, 1);
-  OK(TRITONSERVER_InferenceRequestDelete(c->request));
-  if (c->last) OK(TRITONSERVER_InferenceResponseDelete(c->last));
-}
-
 static void echo(TRITONSERVER_Server* s, const char* model, const char* what, int n) {
   static int32_t data[1 << 18];
-  const char* name;
-  TRITONSERVER_DataType type;
-  const int64_t* shape;
-  uint64_t dims;
-  const void* base;
-  size_t size;
-  TRITONSERVER_MemoryType memory;
-  int64_t id;
-  void* user;
   for (int i = 0; i < n; i++) data[i] = i ^ n;
   Call c = NEW_CALL;
   send(&c, s, model, what, data, n);
   await(&c, &c.finals, 1);
-  Error e = TRITONSERVER_InferenceResponseError(c.last);
-  if (e) FAIL("%s %s: %s", model, what, TRITONSERVER_ErrorMessage(e));
-  OK(TRITONSERVER_InferenceResponseOutput(c.last, 0, &name, &type, &shape, &dims, &base, &size, &memory, &id, &user));
-  WANT(size == 4u * n && !memcmp(base, data, size) && !strcmp(name, "OUT0"));
+  Output o = output(&c, 0);
+  WANT(o.size == 4u * n && !memcmp(o.base, data, o.size) && !strcmp(o.name, "OUT0"));
   end(&c);
 }
 
 static void* hammer(void* server) {
   for (int i = 0; i < 300; i++) echo(server, i % 2 ? "ident" : "two", 0, 16);
   return 0;
+}
+
+/* What breaks the contract is an error here, too: of the call, or of the request. The program goes on. */
+static void misuse(TRITONSERVER_Server* s) {
+  static const char* const refused[] = {"twice", "release_twice", "after_release", "misuse"};
+  static const char* const fails[] = {"never", "wrong_size"};
+  static const int32_t three[3] = {1, 2, 3};
+  OK(TRITONSERVER_ServerLoadModel(s, "one"));
+  for (int i = 0; i < 4; i++) echo(s, "one", refused[i], 3);
+  for (int i = 0; i < 2; i++) {
+    Call c = NEW_CALL;
+    send(&c, s, "one", fails[i], three, 3);
+    await(&c, &c.finals, 1);
+    Error e = TRITONSERVER_InferenceResponseError(c.last);
+    WANT(e && strstr(TRITONSERVER_ErrorMessage(e), "backend 'behave' broke its contract"));
+    end(&c);
+    echo(s, "one", 0, 3);
+  }
 }
 
 int main(int argc, char** argv) {
@@ -87,6 +87,7 @@ int main(int argc, char** argv) {
   send(&many, s, "behave", "many", three, 3);
   end(&many);
   WANT(many.responses == 1000);
+  misuse(s);
   OK(TRITONSERVER_ServerDelete(s));
 
   /* a library that never comes back holds up the stop as long as the exit timeout */

@@ -4,21 +4,13 @@
 
 static const float values[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-static void output(Call* c, const void* want, size_t size) {
-  const char* name;
-  TRITONSERVER_DataType type;
-  const int64_t* shape;
-  uint64_t dims;
-  const void* base;
-  size_t got;
-  TRITONSERVER_MemoryType memory;
-  int64_t id;
-  void* user;
-  if (TRITONSERVER_InferenceResponseError(c->last)) FAIL("%s", TRITONSERVER_ErrorMessage(TRITONSERVER_InferenceResponseError(c->last)));
-  OK(TRITONSERVER_InferenceResponseOutput(c->last, 0, &name, &type, &shape, &dims, &base, &got, &memory, &id, &user));
-  WANT(!strcmp(name, "Y") && type == TRITONSERVER_TYPE_FP32 && dims == 1 && shape[0] == (int64_t)(size / 4));
-  WANT(got == size && memory == TRITONSERVER_MEMORY_CPU && user == c && (!size || !memcmp(base, want, size)));
-  REFUSED(TRITONSERVER_InferenceResponseOutput(c->last, 1, &name, &type, &shape, &dims, &base, &got, &memory, &id, &user),
+/* the answer is one output, with these values */
+static void answered(Call* c, const void* want, size_t size) {
+  Output o = output(c, 0);
+  WANT(!strcmp(o.name, "Y") && o.type == TRITONSERVER_TYPE_FP32 && o.dims == 1 && o.shape[0] == (int64_t)(size / 4));
+  WANT(o.size == size && o.memory == TRITONSERVER_MEMORY_CPU && o.user == c && (!size || !memcmp(o.base, want, size)));
+  REFUSED(TRITONSERVER_InferenceResponseOutput(c->last, 1, &o.name, &o.type, &o.shape, &o.dims, &o.base, &o.size, &o.memory, &o.id,
+      &o.user),
           TRITONSERVER_ERROR_INVALID_ARG, "out of bounds index 1: response has 1 outputs");
 }
 
@@ -29,11 +21,12 @@ static void reuse(TRITONSERVER_Server* s) {
   for (int round = 1; round <= 3; round++) {
     int64_t n = 16;
     OK(TRITONSERVER_InferenceRequestAddInput(c.request, "X", TRITONSERVER_TYPE_FP32, &n, 1));
-    for (int i = 0; i < 16; i += 4) OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "X", values + i, 16, TRITONSERVER_MEMORY_CPU, 0));
+    for (int i = 0; i < 16; i += 4)
+      OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "X", values + i, 16, TRITONSERVER_MEMORY_CPU, 0));
     OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
     await(&c, &c.finals, round);
     await(&c, &c.released, round);
-    output(&c, values, sizeof values);
+    answered(&c, values, sizeof values);
     WANT(c.responses == round && c.starts == round && c.given == round);
     OK(TRITONSERVER_InferenceRequestRemoveAllInputs(c.request));
   }
@@ -41,9 +34,8 @@ static void reuse(TRITONSERVER_Server* s) {
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   await(&c, &c.finals, 4);
   await(&c, &c.released, 4);
-  output(&c, values, 0);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  answered(&c, values, 0);
+  end(&c);
   WANT(c.freed == 3); /* the last one had no memory */
 }
 
@@ -55,10 +47,8 @@ static void raw(TRITONSERVER_Server* s) {
   OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "anything", values, sizeof values, TRITONSERVER_MEMORY_CPU, 0));
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
-  output(&c, values, sizeof values);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  answered(&c, values, sizeof values);
+  end(&c);
 }
 
 /* copies for host policies are the same tensor: the data that is for all is what counts */
@@ -75,10 +65,8 @@ static void policies(TRITONSERVER_Server* s) {
   OK(TRITONSERVER_InferenceRequestAppendInputData(c.request, "X", values, sizeof values, TRITONSERVER_MEMORY_CPU, 0));
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
-  output(&c, values, sizeof values);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  answered(&c, values, sizeof values);
+  end(&c);
 }
 
 /* what is refused stays the program's, and calls nothing */
@@ -104,24 +92,17 @@ static void stream(TRITONSERVER_Server* s) {
   input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 3, delay, sizeof delay);
   input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
-  await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
+  end(&c);
   WANT(c.responses == 3 && c.finals == 1);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
 }
 
 /* a request in flight is the server's; cancelled, it ends */
 static void cancel(TRITONSERVER_Server* s) {
-  static const int32_t in[2] = {1, 2};
-  static const uint32_t delay[2] = {0, 600000}, wait = 0;
   bool is = true;
   Call c = NEW_CALL;
   request(&c, s, "repeat");
   REFUSED(TRITONSERVER_InferenceRequestCancel(c.request), TRITONSERVER_ERROR_INTERNAL, "before calling");
-  input(&c, "IN", TRITONSERVER_TYPE_INT32, 2, in, sizeof in);
-  input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 2, delay, sizeof delay);
-  input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
+  slow_inputs(&c);
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   OK(TRITONSERVER_InferenceRequestIsCancelled(c.request, &is));
   WANT(!is);
@@ -134,8 +115,7 @@ static void cancel(TRITONSERVER_Server* s) {
   await(&c, &c.released, 1);
   OK(TRITONSERVER_InferenceRequestIsCancelled(c.request, &is));
   WANT(is && c.responses <= 2);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  end(&c);
 }
 
 static void* hammer(void* server) {
@@ -145,10 +125,8 @@ static void* hammer(void* server) {
     input(&c, "X", TRITONSERVER_TYPE_FP32, 16, values, sizeof values);
     OK(TRITONSERVER_ServerInferAsync(server, c.request, 0));
     await(&c, &c.finals, 1);
-    await(&c, &c.released, 1);
-    output(&c, values, sizeof values);
-    OK(TRITONSERVER_InferenceRequestDelete(c.request));
-    OK(TRITONSERVER_InferenceResponseDelete(c.last));
+    answered(&c, values, sizeof values);
+    end(&c);
     WANT(c.given == 1 && c.freed == 1);
   }
   return 0;

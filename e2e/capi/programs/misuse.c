@@ -86,10 +86,12 @@ static void servers(const char* repository) {
   request(&c, s, "repeat");
   int64_t many[1] = {2};
   REFUSED(TRITONSERVER_InferenceRequestAddInput(c.request, "IN", TRITONSERVER_TYPE_INT32, 0, 1), TRITONSERVER_ERROR_INVALID_ARG, "null");
-  REFUSED(TRITONSERVER_InferenceRequestAddInput(c.request, "IN", TRITONSERVER_TYPE_INT32, many, 1ull << 60), TRITONSERVER_ERROR_INVALID_ARG, "dimensions");
+  REFUSED(TRITONSERVER_InferenceRequestAddInput(c.request, "IN", TRITONSERVER_TYPE_INT32, many, 1ull << 60),
+      TRITONSERVER_ERROR_INVALID_ARG, "dimensions");
   REFUSED(TRITONSERVER_InferenceRequestAppendInputData(c.request, "IN", in, 8, 0, 0), TRITONSERVER_ERROR_INVALID_ARG, "does not exist");
   input(&c, "IN", TRITONSERVER_TYPE_INT32, 2, in, sizeof in);
-  REFUSED(TRITONSERVER_InferenceRequestAddInput(c.request, "IN", TRITONSERVER_TYPE_INT32, many, 1), TRITONSERVER_ERROR_INVALID_ARG, "already exists");
+  REFUSED(TRITONSERVER_InferenceRequestAddInput(c.request, "IN", TRITONSERVER_TYPE_INT32, many, 1), TRITONSERVER_ERROR_INVALID_ARG,
+      "already exists");
   REFUSED(TRITONSERVER_InferenceRequestAppendInputData(c.request, "IN", 0, 8, 0, 0), TRITONSERVER_ERROR_INVALID_ARG, "null");
   REFUSED(TRITONSERVER_InferenceRequestAppendInputData(c.request, "IN", in, 8, 9, 0), TRITONSERVER_ERROR_INVALID_ARG, "memory type");
   input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 2, delay, sizeof delay);
@@ -114,46 +116,97 @@ static void servers(const char* repository) {
   REFUSED(TRITONSERVER_InferenceResponseDelete(c.last), TRITONSERVER_ERROR_INVALID_ARG, "deleted");
 }
 
-/* callbacks that fail, and one that never comes back */
-static Error no_memory(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id, void* user,
-                       void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
+/* a server that is deleted without a stop, with requests in flight: they are answered and released before */
+static void deleted(const char* repository) {
+  TRITONSERVER_Server* s = serve(options(repository), "repeat");
+  static Call calls[20];
+  OK(TRITONSERVER_ServerSetExitTimeout(s, 1));
+  for (int i = 0; i < 20; i++) {
+    Call fresh = NEW_CALL;
+    calls[i] = fresh;
+    request(calls + i, s, "repeat");
+    slow_inputs(calls + i);
+    OK(TRITONSERVER_ServerInferAsync(s, calls[i].request, 0));
+  }
+  OK(TRITONSERVER_ServerDelete(s));
+  for (int i = 0; i < 20; i++) {
+    end(calls + i);
+    WANT(calls[i].finals == 1 && calls[i].released == 1 && calls[i].given == calls[i].freed);
+  }
+}
+
+/* callbacks that fail */
+static Error no_memory(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id,
+                       void* user, void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
   (void)a; (void)name; (void)size; (void)type; (void)id; (void)user; (void)buffer; (void)buffer_user; (void)got; (void)got_id;
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "no memory today");
 }
 
-static void stuck(TRITONSERVER_InferenceResponse* r, uint32_t flags, void* user) {
-  (void)r; (void)flags;
-  on_response(0, TRITONSERVER_RESPONSE_COMPLETE_FINAL, user);
-  for (;;) pause();
-}
-
-static void callbacks(const char* repository) {
-  static const int32_t in[1] = {1};
-  static const uint32_t none = 0;
+static void failing(const char* repository) {
   TRITONSERVER_Server* s = serve(options(repository), "repeat");
   TRITONSERVER_ResponseAllocator* a;
   Call c = NEW_CALL;
-  OK(TRITONSERVER_InferenceRequestNew(&c.request, s, "repeat", -1));
-  input(&c, "IN", TRITONSERVER_TYPE_INT32, 1, in, sizeof in);
-  input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 1, &none, 4);
-  input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &none, 4);
+  request(&c, s, "repeat");
+  slow_inputs(&c);
+  OK(TRITONSERVER_InferenceRequestSetReleaseCallback(c.request, 0, 0));
   REFUSED(TRITONSERVER_ServerInferAsync(s, c.request, 0), TRITONSERVER_ERROR_INVALID_ARG, "callback");
   OK(TRITONSERVER_ResponseAllocatorNew(&a, no_memory, on_free, 0));
   OK(TRITONSERVER_InferenceRequestSetReleaseCallback(c.request, on_release, &c));
   OK(TRITONSERVER_InferenceRequestSetResponseCallback(c.request, a, &c, on_response, &c));
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
-  await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
+  await(&c, &c.responses, 1);
   Error e = TRITONSERVER_InferenceResponseError(c.last);
   WANT(e && TRITONSERVER_ErrorCode(e) == TRITONSERVER_ERROR_UNAVAILABLE && strstr(TRITONSERVER_ErrorMessage(e), "no memory today"));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
-  c.last = 0;
-  OK(TRITONSERVER_InferenceRequestSetResponseCallback(c.request, allocator(), &c, stuck, &c));
-  OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
-  await(&c, &c.finals, 2);
-  OK(TRITONSERVER_ServerSetExitTimeout(s, 1));
-  REFUSED(TRITONSERVER_ServerStop(s), TRITONSERVER_ERROR_INTERNAL, "Exit timeout expired");
+  OK(TRITONSERVER_InferenceRequestCancel(c.request));
+  end(&c);
   OK(TRITONSERVER_ServerDelete(s));
+}
+
+static void never_back(Call* c, int* what) {
+  pthread_mutex_lock(&c->lock);
+  ++*what;
+  pthread_cond_broadcast(&c->changed);
+  pthread_mutex_unlock(&c->lock);
+  for (;;) pause();
+}
+
+static Error stuck_alloc(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id,
+                         void* user, void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
+  (void)a; (void)name; (void)size; (void)type; (void)id; (void)buffer; (void)buffer_user; (void)got; (void)got_id;
+  never_back(user, &((Call*)user)->given);
+  return 0;
+}
+
+static void stuck_response(TRITONSERVER_InferenceResponse* r, uint32_t flags, void* user) {
+  (void)r; (void)flags;
+  never_back(user, &((Call*)user)->responses);
+}
+
+static void stuck_release(TRITONSERVER_InferenceRequest* r, uint32_t flags, void* user) {
+  (void)r; (void)flags;
+  never_back(user, &((Call*)user)->released);
+}
+
+/* a callback that never comes back holds up a stop for the exit timeout, and no longer */
+static void stuck(const char* repository) {
+  for (int which = 0; which < 3; which++) {
+    TRITONSERVER_Server* s = serve(options(repository), "repeat");
+    TRITONSERVER_ResponseAllocator* a;
+    static Call calls[3]; /* a thread of the server's stays in each */
+    Call *c = calls + which, fresh = NEW_CALL;
+    *c = fresh;
+    request(c, s, "repeat");
+    slow_inputs(c);
+    OK(TRITONSERVER_ResponseAllocatorNew(&a, which == 0 ? stuck_alloc : on_alloc, on_free, 0));
+    OK(TRITONSERVER_InferenceRequestSetResponseCallback(c->request, a, c, which == 1 ? stuck_response : on_response, c));
+    if (which == 2) OK(TRITONSERVER_InferenceRequestSetReleaseCallback(c->request, stuck_release, c));
+    OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
+    if (which == 2) OK(TRITONSERVER_InferenceRequestCancel(c->request));
+    await(c, which == 0 ? &c->given : which == 1 ? &c->responses : &c->released, 1);
+    OK(TRITONSERVER_ServerSetExitTimeout(s, 1));
+    REFUSED(TRITONSERVER_ServerStop(s), TRITONSERVER_ERROR_INTERNAL, "Exit timeout expired");
+    OK(TRITONSERVER_ServerDelete(s));
+  }
 }
 
 int main(int argc, char** argv) {
@@ -161,6 +214,8 @@ int main(int argc, char** argv) {
   objects();
   option_sets();
   servers(argv[1]);
-  callbacks(argv[1]);
+  deleted(argv[1]);
+  failing(argv[1]);
+  stuck(argv[1]);
   return 0;
 }

@@ -9,19 +9,9 @@ static int32_t numbers[COUNT];
 static const char* model = "counts";
 
 static int32_t answer(Call* c) {
-  const char* name;
-  TRITONSERVER_DataType type;
-  const int64_t* shape;
-  uint64_t dims;
-  const void* base;
-  size_t size;
-  TRITONSERVER_MemoryType memory;
-  int64_t id;
-  void* user;
-  if (TRITONSERVER_InferenceResponseError(c->last)) FAIL("%s", TRITONSERVER_ErrorMessage(TRITONSERVER_InferenceResponseError(c->last)));
-  OK(TRITONSERVER_InferenceResponseOutput(c->last, 0, &name, &type, &shape, &dims, &base, &size, &memory, &id, &user));
-  WANT(size == 4);
-  return *(const int32_t*)base;
+  Output o = output(c, 0);
+  WANT(o.size == 4);
+  return *(const int32_t*)o.base;
 }
 
 static void send(TRITONSERVER_Server* s, Call* c, int32_t* number) {
@@ -32,13 +22,6 @@ static void send(TRITONSERVER_Server* s, Call* c, int32_t* number) {
   OK(TRITONSERVER_InferenceRequestAddInput(c->request, "N", TRITONSERVER_TYPE_INT32, shape, strstr(model, "batched") ? 2 : 1));
   OK(TRITONSERVER_InferenceRequestAppendInputData(c->request, "N", number, sizeof *number, TRITONSERVER_MEMORY_CPU, 0));
   OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
-}
-
-static void end(Call* c) {
-  await(c, &c->finals, 1);
-  await(c, &c->released, 1);
-  OK(TRITONSERVER_InferenceRequestDelete(c->request));
-  OK(TRITONSERVER_InferenceResponseDelete(c->last));
 }
 
 int main(int argc, char** argv) {

@@ -29,7 +29,8 @@ static void on_activity(TRITONSERVER_InferenceTrace* t, TRITONSERVER_InferenceTr
 }
 
 static void on_tensor(TRITONSERVER_InferenceTrace* t, TRITONSERVER_InferenceTraceActivity a, const char* name, TRITONSERVER_DataType type,
-                      const void* base, size_t size, const int64_t* shape, uint64_t dims, TRITONSERVER_MemoryType memory, int64_t id, void* user) {
+                      const void* base, size_t size, const int64_t* shape, uint64_t dims, TRITONSERVER_MemoryType memory, int64_t id,
+                      void* user) {
   (void)t; (void)a; (void)name; (void)type; (void)base; (void)size; (void)shape; (void)dims; (void)memory; (void)id; (void)user;
 }
 
@@ -48,23 +49,20 @@ static void one(TRITONSERVER_Server* s, int traced) {
   OK(TRITONSERVER_InferenceRequestSetIntParameter(c.request, "n", 1));
   input(&c, "X", TRITONSERVER_TYPE_FP32, 16, values, sizeof values);
   if (traced) {
-    OK(TRITONSERVER_InferenceTraceTensorNew(&t, TRITONSERVER_TRACE_LEVEL_TIMESTAMPS | TRITONSERVER_TRACE_LEVEL_TENSORS, 0, on_activity, on_tensor,
+    OK(TRITONSERVER_InferenceTraceTensorNew(&t, TRITONSERVER_TRACE_LEVEL_TIMESTAMPS | TRITONSERVER_TRACE_LEVEL_TENSORS, 0, on_activity,
+        on_tensor,
                                             on_trace_release, 0));
     traces++;
   }
   OK(TRITONSERVER_ServerInferAsync(s, c.request, t));
   await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
-  WANT(!TRITONSERVER_InferenceResponseError(c.last));
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  output(&c, 0);
+  end(&c);
   WANT(c.given == 1 && c.freed == 1);
 }
 
 /* all else that a program does */
 static void others(TRITONSERVER_Server* s) {
-  static const int32_t in[2] = {1, 2};
-  static const uint32_t delay[2] = {0, 600000}, wait = 0;
   TRITONSERVER_Metrics* metrics;
   TRITONSERVER_Message* m;
   const char* base;
@@ -79,16 +77,11 @@ static void others(TRITONSERVER_Server* s) {
   Call c = NEW_CALL;
   request(&c, s, "repeat");
   REFUSED(TRITONSERVER_ServerInferAsync(s, c.request, 0), TRITONSERVER_ERROR_INVALID_ARG, "expected 3 inputs but got 0");
-  input(&c, "IN", TRITONSERVER_TYPE_INT32, 2, in, sizeof in);
-  input(&c, "DELAY", TRITONSERVER_TYPE_UINT32, 2, delay, sizeof delay);
-  input(&c, "WAIT", TRITONSERVER_TYPE_UINT32, 1, &wait, sizeof wait);
+  slow_inputs(&c);
   OK(TRITONSERVER_ServerInferAsync(s, c.request, 0));
   await(&c, &c.responses, 1);
   OK(TRITONSERVER_InferenceRequestCancel(c.request));
-  await(&c, &c.finals, 1);
-  await(&c, &c.released, 1);
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  end(&c);
   WANT(c.given == c.freed);
 }
 

@@ -25,7 +25,8 @@ static void on_activity(TRITONSERVER_InferenceTrace* t, TRITONSERVER_InferenceTr
 }
 
 static void on_tensor(TRITONSERVER_InferenceTrace* t, TRITONSERVER_InferenceTraceActivity a, const char* name, TRITONSERVER_DataType type,
-                      const void* base, size_t size, const int64_t* shape, uint64_t dims, TRITONSERVER_MemoryType memory, int64_t id, void* user) {
+                      const void* base, size_t size, const int64_t* shape, uint64_t dims, TRITONSERVER_MemoryType memory, int64_t id,
+                      void* user) {
   (void)user;
   const char* model;
   OK(TRITONSERVER_InferenceTraceModelName(t, &model));
@@ -75,8 +76,7 @@ static void traced(TRITONSERVER_Server* s, const char* model, int level, const c
   await(&c, &c.released, 1);
   if (strcmp(seen, want)) FAIL("%s\nwant %s", seen, want);
   WANT(tensor == (level & TRITONSERVER_TRACE_LEVEL_TENSORS ? 2 : 0));
-  OK(TRITONSERVER_InferenceRequestDelete(c.request));
-  OK(TRITONSERVER_InferenceResponseDelete(c.last));
+  end(&c);
 }
 
 int main(int argc, char** argv) {

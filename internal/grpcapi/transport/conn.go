@@ -11,12 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"github.com/nesoserve/neso/backend"
-	"github.com/nesoserve/neso/internal/grpcapi/transport/dispatch"
 	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
 	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 	"github.com/nesoserve/neso/internal/ledger"
@@ -25,7 +23,7 @@ import (
 
 // conn is one client's connection.
 //
-// serve reads it, alone. Handlers write to it: whoever has something to write
+// What reads it has an intake. Handlers write to it: whoever has something to write
 // appends it to out and calls flush, and the first to do so writes what there
 // is until nothing is left, while the others go on. That needs no goroutine of
 // its own, wakes nobody for a small answer, and gathers answers while a write is
@@ -35,22 +33,8 @@ type conn struct {
 	nc   net.Conn
 	peer peer.Peer
 
-	// Of the reader alone.
-	rd        reader
-	decoder   *hpack.Decoder
-	head      head                // being decoded
-	fields    []hpack.HeaderField // of the last call; shared, never changed
-	lastBlock []byte              // what head was decoded from, if the same bytes mean the same again
-	lastID    uint32              // the newest stream of the client
-	history   history
-	window    flow.Inbound
-	strikes   int
-	lastPing  time.Time
-	handshake bool    // settings of the client have come
-	ready     *stream // a unary call that has come whole and is to be dispatched
-	alone     bool    // ready was the only call when it had come
-	guess     dispatch.Guess
-	sock      *rawsocket.Conn // nil where calls never run on the reader
+	in   *intake         // see takeOver: it is the reader's alone
+	sock *rawsocket.Conn // nil where calls never run on the reader
 
 	inline atomic.Uint64 // turn of the handler that runs on the reader, or 0
 	seen   uint64        // inline in the last round of Server.watch, whose it is
@@ -98,27 +82,11 @@ type conn struct {
 // without reading is stopped by that.
 const maxOut = 1 << 20
 
-func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{
-		s: s, nc: nc, streams: map[uint32]*stream{}, send: flow.Of(flow.Default), streamSend: flow.Of(flow.Default), maxFrame: minMaxFrame,
-		window: flow.InboundOf(int64(s.o.ConnWindow)), last: flow.Max,
-	}
-	if c.sock = rawsocket.New(nc); c.sock != nil {
-		c.nc, c.sock.Full, c.sock.Done = c.sock, c.full, c.written
-	}
-	c.changed.L = &c.mu
-	c.peer.Addr, c.peer.LocalAddr = nc.RemoteAddr(), nc.LocalAddr()
-	c.decoder = hpack.NewDecoder(header.DefaultTableSize, c.field)
-	c.decoder.SetMaxStringLength(maxBlock)
-	c.debt = time.Duration(backend.Now()) - mostPoints*pointTime
-	return c
-}
-
 // errHello is for what is no HTTP/2.
 var errHello = errors.New("transport: not a connection of gRPC")
 
 // serve is the life of the connection.
-func (c *conn) serve() {
+func (c *intake) serve() {
 	if err := c.hello(); err != nil {
 		c.end(err)
 		return
@@ -128,14 +96,14 @@ func (c *conn) serve() {
 }
 
 // serveOn reads the connection, until it ends or another goroutine does.
-func (c *conn) serveOn() {
+func (c *intake) serveOn() {
 	if err := c.read(); err != errHandedOver { //nolint:errorlint // it comes as it is
 		c.end(err)
 	}
 }
 
 // end closes the connection after err, and waits for its handlers.
-func (c *conn) end(err error) {
+func (c *intake) end(err error) {
 	if fault, ok := errors.AsType[*connError](err); ok {
 		c.farewell(fault)
 	} else if errors.Is(err, errHello) {
@@ -148,11 +116,11 @@ func (c *conn) end(err error) {
 	}
 	c.mu.Unlock()
 	c.rd.free()
-	c.s.forget(c)
+	c.s.forget(c.conn)
 }
 
 // hello makes the handshakes.
-func (c *conn) hello() error {
+func (c *intake) hello() error {
 	_ = c.nc.SetDeadline(time.Now().Add(c.s.o.Hello))
 	if c.s.o.TLS != nil {
 		t := tls.Server(c.nc, c.s.o.TLS)
@@ -229,7 +197,7 @@ func (c *conn) answerHTTP1(first string) {
 
 // farewell tells a client what it has done wrong. Closing over what it may still
 // be sending would destroy that before it has been read.
-func (c *conn) farewell(fault *connError) {
+func (c *intake) farewell(fault *connError) {
 	c.mu.Lock()
 	c.hurry = true
 	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))

@@ -10,5 +10,6 @@
 // from the socket into the memory they stay in.
 //
 // Open server.go first, then conn.go: a connection has one goroutine that reads
-// (reader.go) and one lock for everything that others may touch.
+// (intake.go has what is that goroutine's alone) and one lock for everything that
+// others may touch.
 package transport

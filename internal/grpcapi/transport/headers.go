@@ -15,45 +15,11 @@ const (
 	blockPiece    = 32 << 10
 )
 
-// head is what the headers of a call say.
-type head struct {
-	path, method, contentType, timeout, encoding string
-	fields                                       []hpack.HeaderField // metadata of the client
-	size                                         int
-	length                                       int64  // of the body, or -1
-	pseudo                                       uint8  // which pseudo-headers have come
-	regular                                      bool   // another header has come
-	malformed                                    string // what no request may have
-}
-
 // field takes one header.
-func (c *conn) field(f hpack.HeaderField) {
-	h := &c.head
-	h.check(f)
-	if h.size += len(f.Name) + len(f.Value) + 32; h.size > MaxHeaderList {
-		return // it is refused; the table has to be kept
-	}
-	switch f.Name {
-	case ":path":
-		h.path = f.Value
-	case ":method":
-		h.method = f.Value
-	case ":scheme", "te":
-	case "grpc-timeout":
-		h.timeout = f.Value
-	case "grpc-encoding":
-		h.encoding = f.Value
-	case "grpc-message", "grpc-status", "grpc-message-type", "grpc-status-details-bin":
-	case "content-type":
-		h.contentType = f.Value
-		h.fields = append(h.fields, f)
-	default:
-		h.fields = append(h.fields, f)
-	}
-}
+func (c *intake) field(f hpack.HeaderField) { c.head.Take(f, MaxHeaderList) }
 
 // headers takes a HEADERS frame and those that continue it.
-func (c *conn) headers(f frameHead) error {
+func (c *intake) headers(f frameHead) error {
 	n, pad := f.length, 0
 	if f.flags&flagPadded != 0 {
 		b, err := c.rd.next(1)
@@ -86,10 +52,7 @@ func (c *conn) headers(f frameHead) error {
 	if f.flags&flagEndStream != 0 {
 		c.history.end(f.stream)
 	}
-	if h := &c.head; h.malformed == "" && h.pseudo&pseudoNeeded != pseudoNeeded {
-		h.malformed = "a pseudo-header is missing"
-	}
-	if c.head.malformed != "" {
+	if c.head.Complete(); c.head.Malformed != "" {
 		return c.resetUnknown(f.stream, codeProtocol)
 	}
 	return c.open(f)
@@ -97,8 +60,8 @@ func (c *conn) headers(f frameHead) error {
 
 // decode reads a block of headers into head. All of it must be decoded, also for
 // a stream that is refused: the table is one for the connection.
-func (c *conn) decode(block []byte) error {
-	c.begin()
+func (c *intake) decode(block []byte) error {
+	c.head.Begin()
 	if _, err := c.decoder.Write(block); err != nil {
 		return fault(codeCompression, "headers that cannot be decoded")
 	}
@@ -109,21 +72,19 @@ func (c *conn) decode(block []byte) error {
 	return nil
 }
 
-func (c *conn) begin() { c.head = head{fields: c.head.fields[:0], length: -1} }
-
-func (c *conn) decoded() error {
+func (c *intake) decoded() error {
 	if err := c.decoder.Close(); err != nil {
 		return fault(codeCompression, "headers that end early")
 	}
-	if !slices.Equal(c.fields, c.head.fields) { // clients send the same with each call
-		c.fields = slices.Clone(c.head.fields)
+	if !slices.Equal(c.fields, c.head.Fields) { // clients send the same with each call
+		c.fields = slices.Clone(c.head.Fields)
 	}
 	return nil
 }
 
 // block reads a block of headers into head; usually it is in one frame, and in
 // the read buffer as it is. What is larger is decoded as it comes.
-func (c *conn) block(f frameHead, n, pad int) error {
+func (c *intake) block(f frameHead, n, pad int) error {
 	if f.flags&flagEndHeaders != 0 && n <= MaxHeaderList {
 		b, err := c.rd.next(n)
 		if err != nil {
@@ -137,7 +98,7 @@ func (c *conn) block(f frameHead, n, pad int) error {
 		return c.rd.skip(pad)
 	}
 	c.lastBlock = c.lastBlock[:0]
-	c.begin()
+	c.head.Begin()
 	var piece []byte // the decoder copies what it has with each write, so there must be few
 	for size, flags := 0, f.flags; ; {
 		if size += n; size > maxBlock {

@@ -30,7 +30,7 @@ const (
 
 // dispatch has the handler of a unary call run that has come whole. alone says
 // that no other call of the connection is open.
-func (c *conn) dispatch(st *stream, alone bool) error {
+func (c *intake) dispatch(st *stream, alone bool) error {
 	turn := c.guess.Next(!alone || c.rd.at < c.rd.to)
 	if c.sock == nil || turn == 0 {
 		c.s.start(st)
@@ -63,10 +63,7 @@ func (c *conn) takeOver(turn uint64) {
 		}
 	}
 	if c.inline.CompareAndSwap(turn, 0) {
-		c.s.running.Go(func() {
-			c.guess.Avoid()
-			c.serveOn()
-		})
+		c.s.running.Go(c.in.standIn)
 	}
 }
 

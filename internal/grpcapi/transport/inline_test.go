@@ -62,7 +62,7 @@ func TestOnReader(t *testing.T) {
 	}
 	c := connOf(s)
 	s.Stop()
-	if c.sock != nil && c.guess.Turn() == 0 {
+	if c.sock != nil && c.in.guess.Turn() == 0 {
 		t.Error("none of the calls ran on the reader")
 	}
 }
@@ -102,7 +102,7 @@ func TestLastFrameIsAFault(t *testing.T) {
 	s.RegisterService(service, nil)
 	near, far := net.Pipe()
 	defer near.Close()
-	c := newConn(s, far)
+	c := newIntake(s, far)
 	c.rd.init(far)
 	c.handshake, c.writing = true, true // a client that does not read
 	c.out = make([]byte, maxControl+1)

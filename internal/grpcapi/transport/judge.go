@@ -13,23 +13,23 @@ import (
 
 // judge checks the headers of a call. It returns a status for one that is
 // refused.
-func (c *conn) judge(st *stream) *status.Status {
+func (c *intake) judge(st *stream) *status.Status {
 	h := &c.head
 	switch {
-	case h.size > MaxHeaderList:
-		return status.New(codes.ResourceExhausted, fmt.Sprintf("the metadata of the call has %d bytes, at most %d", h.size, MaxHeaderList))
-	case h.method != "POST":
+	case h.Size > MaxHeaderList:
+		return status.New(codes.ResourceExhausted, fmt.Sprintf("the metadata of the call has %d bytes, at most %d", h.Size, MaxHeaderList))
+	case h.Method != "POST":
 		st.method, st.status = &notPost, 405
 		return nil
-	case !header.IsGRPC(h.contentType):
+	case !header.IsGRPC(h.ContentType):
 		st.method, st.status = &notGRPC, 415
 		return nil
 	}
-	if st.method = c.s.methods[h.path]; st.method == nil {
-		return c.s.unknown(h.path)
+	if st.method = c.s.methods[h.Path]; st.method == nil {
+		return c.s.unknown(h.Path)
 	}
-	if h.timeout != "" {
-		d, err := header.ParseTimeout(h.timeout)
+	if h.Timeout != "" {
+		d, err := header.ParseTimeout(h.Timeout)
 		if err != nil {
 			return status.New(codes.Internal, "malformed grpc-timeout: "+err.Error())
 		}
@@ -41,7 +41,7 @@ func (c *conn) judge(st *stream) *status.Status {
 		c.mu.Unlock()
 	}
 	if c.s.o.Tap != nil {
-		ctx, err := c.s.o.Tap(&st.ctx, &tap.Info{FullMethodName: h.path, Header: st.metadata()})
+		ctx, err := c.s.o.Tap(&st.ctx, &tap.Info{FullMethodName: h.Path, Header: st.metadata()})
 		if err != nil {
 			s, ok := status.FromError(err)
 			if !ok {

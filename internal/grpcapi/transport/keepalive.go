@@ -77,7 +77,7 @@ const (
 )
 
 // pinged judges a ping of the client.
-func (c *conn) pinged() error {
+func (c *intake) pinged() error {
 	now := time.Now()
 	least := c.s.o.MinPingInterval
 	c.mu.Lock()

@@ -99,7 +99,7 @@ func (r *reader) skip(n int) error {
 const maxFrame = 1 << 20
 
 // read takes frames until the connection ends.
-func (c *conn) read() error {
+func (c *intake) read() error {
 	for {
 		b, err := c.rd.next(frameHeaderSize)
 		if err != nil {
@@ -135,7 +135,7 @@ func (c *conn) read() error {
 }
 
 // frame takes one frame.
-func (c *conn) frame(f frameHead) error {
+func (c *intake) frame(f frameHead) error {
 	switch f.kind {
 	case frameData:
 		return c.data(f)
@@ -174,14 +174,14 @@ func (c *conn) frame(f frameHead) error {
 }
 
 // small reads the payload of a frame of a fixed size.
-func (c *conn) small(f frameHead, want int) ([]byte, error) {
+func (c *intake) small(f frameHead, want int) ([]byte, error) {
 	if f.length != want {
 		return nil, fault(codeFrameSize, "a frame of a wrong length")
 	}
 	return c.rd.next(want)
 }
 
-func (c *conn) resetByClient(f frameHead) error {
+func (c *intake) resetByClient(f frameHead) error {
 	if _, err := c.small(f, 4); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (c *conn) resetByClient(f frameHead) error {
 	return err
 }
 
-func (c *conn) pingFrame(f frameHead) error {
+func (c *intake) pingFrame(f frameHead) error {
 	if f.stream != 0 {
 		return fault(codeProtocol, "PING of a stream")
 	}
@@ -226,7 +226,7 @@ func (c *conn) pingFrame(f frameHead) error {
 	return c.control(func(b []byte) []byte { return appendPing(b, flagAck, data) })
 }
 
-func (c *conn) windowUpdate(f frameHead) error {
+func (c *intake) windowUpdate(f frameHead) error {
 	b, err := c.small(f, 4)
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (c *conn) windowUpdate(f frameHead) error {
 // maxSettings is more than there are.
 const maxSettings = 64
 
-func (c *conn) settings(f frameHead) error {
+func (c *intake) settings(f frameHead) error {
 	if f.stream != 0 {
 		return fault(codeProtocol, "SETTINGS of a stream")
 	}
@@ -293,7 +293,7 @@ func (c *conn) settings(f frameHead) error {
 }
 
 // applyLocked obeys the client's settings.
-func (c *conn) applyLocked(b []byte) error {
+func (c *intake) applyLocked(b []byte) error {
 	before := c.streamSend.Left()
 	for ; len(b) > 0; b = b[6:] {
 		value := binary.BigEndian.Uint32(b[2:])

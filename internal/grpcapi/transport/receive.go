@@ -54,7 +54,7 @@ const largeMessage = 64 << 10
 var buffers = mem.NewTieredBufferPool(4<<10, 8<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
 // data takes a DATA frame.
-func (c *conn) data(f frameHead) error {
+func (c *intake) data(f frameHead) error {
 	n, pad := f.length, 0
 	if f.flags&flagPadded != 0 {
 		b, err := c.rd.next(1)
@@ -115,7 +115,7 @@ func (c *conn) data(f frameHead) error {
 
 // charge takes a frame with n bytes of messages off the window of its stream. It
 // returns nil where they are not wanted.
-func (c *conn) charge(f frameHead, n int) (*stream, error) {
+func (c *intake) charge(f frameHead, n int) (*stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.streams[f.stream]
@@ -145,7 +145,7 @@ func (c *conn) charge(f frameHead, n int) (*stream, error) {
 
 // filled ends what charge began, for a frame of so many bytes of messages and of
 // padding.
-func (c *conn) filled(st *stream, n, padding int) {
+func (c *intake) filled(st *stream, n, padding int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -187,7 +187,7 @@ func (st *stream) arrivedLocked() {
 }
 
 // receive reads n bytes of messages.
-func (c *conn) receive(st *stream, n int) error {
+func (c *intake) receive(st *stream, n int) error {
 	in := &st.in
 	for n > 0 {
 		if !in.begun {
@@ -228,7 +228,7 @@ func (c *conn) receive(st *stream, n int) error {
 
 // expect makes room for the message whose prefix has come; n bytes of it are in
 // the present frame at most. It reports false for one that is refused.
-func (c *conn) expect(st *stream, n int) (bool, error) {
+func (c *intake) expect(st *stream, n int) (bool, error) {
 	in := &st.in
 	size := int64(binary.BigEndian.Uint32(in.prefix[1:]))
 	if size > int64(c.s.o.MaxMessage) {
@@ -270,7 +270,7 @@ func (c *conn) expect(st *stream, n int) (bool, error) {
 // aheadLocked reports whether a message may have all of its memory before it has
 // come, and so in one piece: as much as a client may send unasked on its
 // connection, and a part of what all connections may hold.
-func (c *conn) aheadLocked(st *stream, size int64) bool {
+func (c *intake) aheadLocked(st *stream, size int64) bool {
 	if c.ahead+size > int64(c.s.o.ConnWindow) {
 		return false
 	}
@@ -299,7 +299,7 @@ const (
 )
 
 // hold counts n bytes of the message that is coming, or refuses the call.
-func (c *conn) hold(st *stream, n int64) bool {
+func (c *intake) hold(st *stream, n int64) bool {
 	in := &st.in
 	switch {
 	case in.hold != nil:
@@ -344,7 +344,7 @@ func (c *conn) cut(st *stream) {
 
 // piece makes memory for the next bytes of a message. It reports false for a
 // call that is refused.
-func (c *conn) piece(st *stream) bool {
+func (c *intake) piece(st *stream) bool {
 	in := &st.in
 	n := min(in.left, maxPiece, max(minPiece, in.size-in.left))
 	if !c.hold(st, takes(int64(n))) {
@@ -364,7 +364,7 @@ const ReceiveHead = 1 << 10
 
 // room makes the memory for the message that begins, of which n bytes are in the
 // present frame at most.
-func (c *conn) room(st *stream, n int) error {
+func (c *intake) room(st *stream, n int) error {
 	in := &st.in
 	if in.size <= smallBuffer {
 		// The library does not count references of smaller ones.
@@ -393,7 +393,7 @@ func (c *conn) room(st *stream, n int) error {
 }
 
 // arrived hands a whole message to the stream.
-func (c *conn) arrived(st *stream) {
+func (c *intake) arrived(st *stream) {
 	in := &st.in
 	m := message{parts: in.parts, compressed: in.compressed(), size: in.size, held: in.held, on: in.on}
 	if in.hold != nil {
@@ -449,13 +449,13 @@ func (c *conn) smallLocked(n int64) bool {
 }
 
 // halfClosed says that the client sends nothing more on a stream.
-func (c *conn) halfClosed(st *stream) {
+func (c *intake) halfClosed(st *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.halfClosedLocked(st)
 }
 
-func (c *conn) halfClosedLocked(st *stream) {
+func (c *intake) halfClosedLocked(st *stream) {
 	st.clientDone = true
 	st.filledLocked()
 	begin := !st.method.streams && !st.begun && !st.deaf

@@ -15,7 +15,7 @@ import (
 func TestRepeatedHeaders(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{":path", "content-type", "user-agent", "x-a", "x-b", "content-length"}
-	c := &conn{}
+	c := &intake{}
 	c.decoder = hpack.NewDecoder(header.DefaultTableSize, c.field)
 	var plain []hpack.HeaderField
 	reference := hpack.NewDecoder(header.DefaultTableSize, func(f hpack.HeaderField) { plain = append(plain, f) })
@@ -53,13 +53,13 @@ func TestRepeatedHeaders(t *testing.T) {
 		} else if err := c.decode(block); err != nil {
 			t.Fatal(err)
 		}
-		other := conn{}
+		other := intake{}
 		for _, f := range plain {
 			other.field(f)
 		}
 		want := other.head
-		if c.head.path != want.path || c.head.contentType != want.contentType || !slices.Equal(c.head.fields, want.fields) ||
-			!slices.Equal(c.fields, want.fields) {
+		if c.head.Path != want.Path || c.head.ContentType != want.ContentType || !slices.Equal(c.head.Fields, want.Fields) ||
+			!slices.Equal(c.fields, want.Fields) {
 			t.Fatalf("block %x: got %+v, want %+v", block, c.head, want)
 		}
 	}

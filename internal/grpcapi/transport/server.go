@@ -263,8 +263,8 @@ func (s *Server) admit(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	c := newConn(s, nc)
-	s.conns[c] = struct{}{}
+	c := newIntake(s, nc)
+	s.conns[c.conn] = struct{}{}
 	s.running.Go(c.serve)
 }
 

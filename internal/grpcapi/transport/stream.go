@@ -83,19 +83,19 @@ type stream struct {
 }
 
 // open begins a call whose headers have come.
-func (c *conn) open(f frameHead) error {
+func (c *intake) open(f frameHead) error {
 	h := &c.head
 	st := &stream{
-		c: c, id: f.stream, encoding: h.encoding, window: flow.InboundOf(int64(c.s.o.StreamWindow)), left: h.length,
+		c: c.conn, id: f.stream, encoding: h.Encoding, window: flow.InboundOf(int64(c.s.o.StreamWindow)), left: h.Length,
 		clientDone: f.flags&flagEndStream != 0,
 	}
-	if st.clientDone && h.length > 0 {
+	if st.clientDone && h.Length > 0 {
 		return c.resetUnknown(f.stream, codeProtocol)
 	}
 	st.ctx.st = st
 	st.fields = c.fields
 	// Before others see the stream, or its deadline: they wake who waits there.
-	if m := c.s.methods[h.path]; m != nil && m.streams {
+	if m := c.s.methods[h.Path]; m != nil && m.streams {
 		st.arrive = make(chan struct{}, 1)
 	}
 	c.mu.Lock()
@@ -129,7 +129,7 @@ func (c *conn) open(f frameHead) error {
 }
 
 // trailers are headers behind the messages: the end of what the client sends.
-func (c *conn) trailers(f frameHead) error {
+func (c *intake) trailers(f frameHead) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.streams[f.stream]
@@ -138,7 +138,7 @@ func (c *conn) trailers(f frameHead) error {
 		return c.history.late(f.stream)
 	case st.clientDone:
 		return c.resetLocked(st, codeStreamClosed)
-	case f.flags&flagEndStream == 0, c.head.pseudo != 0, c.head.malformed != "", st.left > 0:
+	case f.flags&flagEndStream == 0, !c.head.Trails(), st.left > 0:
 		return c.resetLocked(st, codeProtocol)
 	}
 	c.history.end(f.stream)

@@ -2,5 +2,5 @@
 // timeouts, statuses, and of HPACK (RFC 7541) what the transport does itself. It
 // knows nothing of connections.
 //
-// Open table.go first, then metadata.go.
+// Open request.go first, then table.go and metadata.go.
 package header

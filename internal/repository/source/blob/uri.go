@@ -16,15 +16,6 @@ type location struct {
 	prefix   string // empty, or ending in a slash
 }
 
-// Schemes are the schemes of URIs that Open takes.
-var Schemes = []string{"s3", "gs", "as"}
-
-// IsURI reports whether a repository path names an object store.
-func IsURI(path string) bool {
-	scheme, _, ok := strings.Cut(path, "://")
-	return ok && (scheme == "s3" || scheme == "gs" || scheme == "as")
-}
-
 var hostPort = regexp.MustCompile(`^(?:(https?)://)?([0-9A-Za-z.-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})(?:/|$)`)
 
 // parseURI takes a URI apart. Slashes are collapsed.
