@@ -35,15 +35,6 @@ type entry struct {
 // NewTree returns a tree without files.
 func NewTree() *Tree { return &Tree{entries: map[string]entry{}} }
 
-// Len returns how many files, directories and links the tree has.
-func (t *Tree) Len() int { return len(t.entries) }
-
-// Has says whether the tree has something at a path.
-func (t *Tree) Has(name string) bool {
-	_, ok := t.entries[name]
-	return ok
-}
-
 // Dir adds a directory. The tree adds those above an entry by itself, with mode 0755.
 func (t *Tree) Dir(name string, mode fs.FileMode) error {
 	return t.add(name, entry{mode: mode.Perm() | mode&fs.ModeSticky | fs.ModeDir})

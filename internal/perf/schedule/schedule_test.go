@@ -125,8 +125,8 @@ func TestSequences(t *testing.T) {
 		{ID: 5, Start: true, End: true, Stream: 1},
 		{ID: 7, End: true, Step: 1},
 	}
-	if !slices.Equal(got, want) || s.Ended() != 4 {
-		t.Errorf("got %+v\nwant %+v; ended %d", got, want, s.Ended())
+	if !slices.Equal(got, want) || s.ended != 4 {
+		t.Errorf("got %+v\nwant %+v; ended %d", got, want, s.ended)
 	}
 	if _, err := NewSequences(SequenceOptions{Slots: 4, First: 5, Range: 3, Streams: []int{1}}, random); err == nil {
 		t.Error("four sequences with three ids")

@@ -87,9 +87,6 @@ func (s *Sequences) Unfinished() []Place {
 	return all
 }
 
-// Ended is how many sequences have been sent to their end.
-func (s *Sequences) Ended() int { return s.ended }
-
 func (s *Sequences) begin() slot {
 	c := slot{id: s.freeID(), stream: s.stream}
 	s.stream = (s.stream + 1) % len(s.streams)

@@ -39,13 +39,6 @@ var times = map[string]struct {
 // prefixParameter stands before the key of a parameter that is a column.
 const prefixParameter = "backend_parameter/"
 
-// Column reports whether a CSV file may have the column.
-func Column(field string) bool {
-	_, title := titles[field]
-	_, time := times[field]
-	return title || time || trial.Metric(field).Known() || strings.HasPrefix(field, prefixParameter)
-}
-
 func title(field string) string {
 	if t, ok := titles[field]; ok {
 		return t
