@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/nesoserve/neso/backend/internal/worker/channel"
@@ -25,7 +26,9 @@ type guestMemory struct {
 	own    []*guestSegment
 	// guards are the blocks of served instances, by the place where they begin.
 	guards map[wire.Block]guardedBlock
-	slots  [][]byte // of small outputs, free
+	// kept are guarded blocks that have come back, for the next outputs of their size.
+	kept  []guardedBlock
+	slots [][]byte // of small outputs, free
 	// watch and watchInputs are told of what was mapped.
 	watch, watchInputs func([]byte)
 	// grown gets the answer to a GROW: nil, or why there is no more memory.
@@ -162,12 +165,20 @@ func (m *guestMemory) allocate(size int) (wire.Place, []byte, error) {
 func (m *guestMemory) take(order, size int) (wire.Place, []byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.own {
-		if offset, ok := s.blocks.Alloc(order); ok {
-			return wire.Place{Segment: s.number, Offset: offset}, s.data[offset : offset+uint64(size)], true
+	for {
+		for _, s := range m.own {
+			if offset, ok := s.blocks.Alloc(order); ok {
+				return wire.Place{Segment: s.number, Offset: offset}, s.data[offset : offset+uint64(size)], true
+			}
 		}
+		if len(m.kept) == 0 {
+			return wire.Place{}, nil, false
+		}
+		for _, b := range m.kept { // before there is more memory
+			m.freeLocked(b)
+		}
+		m.kept = m.kept[:0]
 	}
-	return wire.Place{}, nil, false
 }
 
 func (m *guestMemory) grow(need uint64) error {
@@ -198,9 +209,26 @@ func (m *guestMemory) grow(need uint64) error {
 func (m *guestMemory) release(k wire.Block) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	b, guarded := m.guards[k]
+	if !guarded {
+		if !slices.ContainsFunc(m.kept, func(b guardedBlock) bool { return b.key() == k }) { // else it has come back before
+			m.freeOwnLocked(k.Segment, k.Offset)
+		}
+		return
+	}
+	delete(m.guards, k)
+	if len(m.kept) == keptGuards {
+		m.freeLocked(m.kept[0])
+		m.kept = slices.Delete(m.kept, 0, 1)
+	}
+	m.kept = append(m.kept, b)
+}
+
+// freeOwnLocked takes back a block of output memory that begins there.
+func (m *guestMemory) freeOwnLocked(segment uint32, offset uint64) {
 	for _, s := range m.own {
-		if s.number == k.Segment {
-			s.blocks.Free(m.unguardLocked(k))
+		if s.number == segment {
+			s.blocks.Free(offset)
 		}
 	}
 }

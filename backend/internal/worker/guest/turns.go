@@ -27,8 +27,8 @@ const (
 	// wait for two of them, and an answer that the library gives in the middle of its
 	// execution for one.
 	tick = 500 * time.Microsecond
-	// After so many ticks none of which has seen the execution of the one before, the next
-	// takes twice as long, slowest times as long at most.
+	// After so many ticks none of which has seen an execution that lasted since the one
+	// before, the next takes twice as long, slowest times as long at most.
 	quickTicks, slowest = 16, 8
 )
 
@@ -55,7 +55,7 @@ type turns struct {
 	executing int    // how many lines run something
 	begun     uint64 // counts executions
 	ticked    uint64 // begun at the last tick
-	quick     int    // how many ticks in a row have not seen the execution of the one before
+	quick     int    // how many ticks in a row have seen no execution that lasted since the one before
 	armed     bool
 	clock     *time.Timer
 	running   []*batch // of the tick alone
@@ -270,7 +270,7 @@ func (l *line) beginLocked() job {
 	t.begun++
 	if !t.armed {
 		t.armed = true
-		t.clock.Reset(tick)
+		t.clock.Reset(t.intervalLocked())
 	}
 	return j
 }
@@ -291,6 +291,11 @@ func (l *line) runs(b *batch) {
 	t.mu.Unlock()
 }
 
+// intervalLocked is how long the clock waits.
+func (t *turns) intervalLocked() time.Duration {
+	return tick * time.Duration(min(1<<min(t.quick/quickTicks, 10), slowest))
+}
+
 // tick is the clock's event.
 func (g *Guest) tick() {
 	t := &g.turns
@@ -301,7 +306,7 @@ func (g *Guest) tick() {
 		t.away = true
 		t.back.Signal()
 	}
-	if same {
+	if same && t.executing > 0 {
 		t.quick = 0
 	} else {
 		t.quick++
@@ -314,7 +319,7 @@ func (g *Guest) tick() {
 	}
 	t.running = nil
 	if t.armed = t.executing > 0 || !same; t.armed {
-		t.clock.Reset(tick * time.Duration(min(1<<min(t.quick/quickTicks, 10), slowest)))
+		t.clock.Reset(t.intervalLocked())
 	}
 	t.mu.Unlock()
 	for _, b := range running {
