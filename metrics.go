@@ -80,7 +80,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 		readings = r.gpus.Read
 	}
 	r.metrics = metrics.New(metrics.Options{
-		GPUs: readings, Texts: r.api.Texts(), Routings: r.routings, Auth: counts,
+		GPUs: readings, Texts: r.engine.Texts(), Routings: r.routings, Auth: counts,
 		Refusals: r.engine.Refusals(), Ledger: r.engine.Ledger(), Models: r.models,
 		Customs: r.customs.List, Listeners: r.watchdog.Stuck, Resources: r.limiter.Usage, Cache: r.engine.CacheNumbers(),
 		Demand:        r.engine.Demand(),

@@ -32,7 +32,7 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request) {
 		Port   int    `json:"port,omitempty"`
 		TLS    bool   `json:"tls"`
 	}{
-		Version: s.o.Version, Keys: s.o.Keys, Use: use, OpenAI: s.o.API.Texts() != nil, Mode: s.o.Engine.ControlMode(),
+		Version: s.o.Version, Keys: s.o.Keys, Use: use, OpenAI: s.o.API.OpenAI(), Mode: s.o.Engine.ControlMode(),
 		Manage: use && (s.o.Engine.ControlMode() == "explicit" || s.o.Engine.ControlMode() == "on-demand") && caller.Can(auth.Control),
 	}
 	if tcp, ok := s.o.HTTP.(*net.TCPAddr); ok {
@@ -50,7 +50,7 @@ func (s *Server) chats(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if s.o.API.Texts() == nil {
+	if !s.o.API.OpenAI() {
 		reply(w, nil)
 		return
 	}

@@ -22,13 +22,13 @@ func (e *Engine) bring(ctx context.Context, name string, ask *rollout.Ask) (m *m
 }
 
 // bringFor is bring for a request that the model caller sends.
-func (e *Engine) bringFor(ctx context.Context, caller, name string, ask *rollout.Ask) (m *model.Model, err error) {
+func (e *Engine) bringFor(ctx context.Context, caller, name string, version int64) (m *model.Model, err error) {
 	there, err := e.demand.Bring(ctx, caller, name, func() bool {
-		m = e.life.PinInside(caller, name, ask)
+		m = e.life.PinFor(caller, name, version)
 		return m != nil
 	})
 	if !there && err == nil {
-		err = e.explain(name, ask)
+		err = e.life.Explain(name, version)
 	}
 	return m, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/deadlock"
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/ledger"
@@ -45,6 +46,7 @@ type Engine struct {
 	heavy     lane.Lane
 	refusals  *refusals.Book
 	recent    *recent.Book
+	texts     generation.Book
 	deadlocks deadlock.Detector
 	repo      *repository.Repository
 	life      *lifecycle.Manager

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
@@ -300,6 +301,9 @@ func (e *Engine) Given(m *model.Model) (file string, text []byte) { return m.Giv
 
 // ControlMode is that of the options.
 func (e *Engine) ControlMode() string { return e.o.ControlMode }
+
+// Texts counts what models have written.
+func (e *Engine) Texts() *generation.Book { return &e.texts }
 
 // Recent keeps the last requests that failed, and the slowest.
 func (e *Engine) Recent() *recent.Book { return e.recent }

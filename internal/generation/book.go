@@ -1,6 +1,7 @@
 // Package generation counts what language models write: how long the first token
 // takes, and each that follows, how many come and go, and how many texts are being
-// written. The routes that know of texts tell it; nothing else pays for it.
+// written. A request to a model that writes texts tells it, by whatever route it
+// came; requests to others pay nothing for it. Open book.go first, then text.go.
 package generation
 
 import (
@@ -11,8 +12,8 @@ import (
 	"time"
 )
 
-// mostModels bounds the book, and with it the series of the metrics. What comes
-// beyond is not counted.
+// mostModels bounds the book, and with it the series of the metrics. Texts of
+// versions beyond are served as others are, and counted together.
 const mostModels = 1024
 
 // Bounds of the histograms, in seconds.
@@ -28,6 +29,7 @@ var (
 type Book struct {
 	mu     sync.Mutex
 	models map[key]*model
+	beyond atomic.Uint64
 }
 
 type key struct {
@@ -88,76 +90,6 @@ func (h *Histogram) sum(other Histogram) {
 	h.Sum += other.Sum
 }
 
-// Text is one that is being written. It belongs to one goroutine. A nil Text counts
-// nothing.
-type Text struct {
-	m       *model
-	begin   time.Time
-	last    time.Time // of a piece; zero before the first
-	prompt  int64
-	stopped bool
-}
-
-// Begin counts a text that waits, of a request that came at the given time.
-func (b *Book) Begin(name string, version int64, came time.Time) *Text {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := b.models[key{name, version}]
-	if m == nil {
-		if len(b.models) >= mostModels {
-			return nil
-		}
-		if b.models == nil {
-			b.models = map[key]*model{}
-		}
-		m = &model{}
-		b.models[key{name, version}] = m
-	}
-	m.waiting.Add(1)
-	return &Text{m: m, begin: came}
-}
-
-// Piece counts a piece that has come, with so many tokens; prompt is how many the
-// prompt has. Less than none is not known.
-func (t *Text) Piece(now time.Time, written bool, prompt, tokens int64) {
-	if t == nil {
-		return
-	}
-	if prompt > t.prompt { // models tell it with each piece
-		t.m.prompt.Add(uint64(prompt - t.prompt))
-		t.prompt = prompt
-	}
-	if tokens > 0 {
-		t.m.tokens.Add(uint64(tokens))
-	}
-	if !written {
-		return
-	}
-	t.m.mu.Lock()
-	defer t.m.mu.Unlock()
-	if t.last.IsZero() {
-		t.m.waiting.Add(-1)
-		t.m.running.Add(1)
-		t.m.first.add(FirstBounds, now.Sub(t.begin))
-	} else {
-		t.m.between.add(BetweenBounds, now.Sub(t.last))
-	}
-	t.last = now
-}
-
-// End ends the text, however it ends. It may be called twice.
-func (t *Text) End() {
-	if t == nil || t.stopped {
-		return
-	}
-	t.stopped = true
-	if t.last.IsZero() {
-		t.m.waiting.Add(-1)
-	} else {
-		t.m.running.Add(-1)
-	}
-}
-
 // Snapshot returns the counts, by model and version.
 func (b *Book) Snapshot() []Numbers {
 	b.mu.Lock()
@@ -179,3 +111,6 @@ func (b *Book) Snapshot() []Numbers {
 	})
 	return all
 }
+
+// Beyond is how many texts were of versions for which the book had no room.
+func (b *Book) Beyond() uint64 { return b.beyond.Load() }

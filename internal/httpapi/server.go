@@ -15,7 +15,6 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/httpapi/transport"
 	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/logging"
@@ -89,7 +88,6 @@ type Server struct {
 	heavy      lane.Lane
 	clock      clock
 	started    time.Time
-	texts      generation.Book
 }
 
 const (
@@ -139,14 +137,8 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Texts are the counts of what models write for OpenAI's routes; nil where these are
-// not served.
-func (s *Server) Texts() *generation.Book {
-	if !s.o.OpenAI {
-		return nil
-	}
-	return &s.texts
-}
+// OpenAI reports whether OpenAI's routes are served.
+func (s *Server) OpenAI() bool { return s.o.OpenAI }
 
 // HTTPServer returns a server for s with bounded headers and times. Its
 // ReadTimeout covers a whole request; bodies lengthen it as they arrive, and it

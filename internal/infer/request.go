@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/tensor"
@@ -65,6 +66,8 @@ type Request struct {
 	// Route is why the request goes to its version; nil for a model without rules for
 	// that, and for requests from inside.
 	Route *rollout.Route
+	// Text counts what a model writes for the request; nil for a model of another kind.
+	Text *generation.Text
 	// Growth reserves further input bytes, or gives some back; set by the engine.
 	Growth func(r *Request, bytes int64) *backend.Error
 
@@ -234,6 +237,7 @@ func (r *Request) Watch(f func(resp *backend.Response, final bool)) { r.watch = 
 // not decode, or that was refused at once.
 func (r *Request) Discard() {
 	if !r.ended.Swap(true) {
+		r.Text.End()
 		r.Drop()
 	}
 }

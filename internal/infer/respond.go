@@ -48,6 +48,12 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 		}
 		r.report(resp)
 	}
+	if r.Text != nil {
+		r.Text.Response(resp)
+		if final {
+			r.Text.End()
+		}
+	}
 	if r.Timeline != nil {
 		r.Timeline.Answer(r, resp)
 	}

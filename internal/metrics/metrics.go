@@ -237,15 +237,17 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if m.options.Routings != nil {
 		collectRoutings(ch, m.options.Routings())
 	}
-	if m.options.Texts != nil {
-		collectTexts(ch, m.options.Texts.Snapshot(), m.options.Config.NoVersions)
-	}
 	if m.options.Models != nil {
 		m.collectModels(ch, m.options.Models())
 	}
+	var published []Custom
 	if m.options.Customs != nil {
-		for _, c := range m.options.Customs() {
-			collectCustom(ch, c)
-		}
+		published = m.options.Customs()
+	}
+	for _, c := range published {
+		collectCustom(ch, c)
+	}
+	if m.options.Texts != nil {
+		collectTexts(ch, m.options.Texts, published, m.options.Config.NoVersions)
 	}
 }

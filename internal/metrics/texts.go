@@ -49,14 +49,24 @@ var textHistograms = []struct {
 	},
 }
 
+var textsBeyond = prometheus.NewDesc("neso_generation_uncounted_total",
+	"Texts of versions of models beyond those that the other metrics of generation have room for", nil, nil)
+
 // collectTexts sends both names of each. vLLM's have no versions, so that those of a
 // model are added up; with together so are ours.
-func collectTexts(ch chan<- prometheus.Metric, all []generation.Numbers, together bool) {
+//
+// A model may publish its own under vLLM's names, as NVIDIA's backend for vLLM does: then these
+// stand, and a second family of one name would spoil the page.
+func collectTexts(ch chan<- prometheus.Metric, book *generation.Book, published []Custom, together bool) {
+	all := book.Snapshot()
+	if n := book.Beyond(); n > 0 {
+		ch <- prometheus.MustNewConstMetric(textsBeyond, prometheus.CounterValue, float64(n))
+	}
 	var models []generation.Numbers
 	for i := range all {
 		n := &all[i]
 		if !together {
-			sendTexts(ch, n, true, []string{"model", "version"}, valid(n.Model), strconv.FormatInt(n.Version, 10))
+			sendTexts(ch, n, nil, []string{"model", "version"}, valid(n.Model), strconv.FormatInt(n.Version, 10))
 		}
 		if last := len(models) - 1; last >= 0 && valid(models[last].Model) == valid(n.Model) {
 			models[last].Add(n)
@@ -64,26 +74,38 @@ func collectTexts(ch chan<- prometheus.Metric, all []generation.Numbers, togethe
 			models = append(models, *n)
 		}
 	}
+	taken := map[string]bool{}
+	for i := range published {
+		taken[published[i].Name] = true
+	}
 	for i := range models {
-		sendTexts(ch, &models[i], false, []string{"model_name"}, valid(models[i].Model))
+		sendTexts(ch, &models[i], taken, []string{"model_name"}, valid(models[i].Model))
 		if together {
-			sendTexts(ch, &models[i], true, []string{"model"}, valid(models[i].Model))
+			sendTexts(ch, &models[i], nil, []string{"model"}, valid(models[i].Model))
 		}
 	}
 }
 
-func sendTexts(ch chan<- prometheus.Metric, n *generation.Numbers, ours bool, names []string, values ...string) {
+// sendTexts sends the numbers under vLLM's names but those that are taken, or, if that is nil, under
+// ours.
+func sendTexts(ch chan<- prometheus.Metric, n *generation.Numbers, taken map[string]bool, names []string, values ...string) {
 	name := func(own, field string) string {
-		if ours {
+		if taken == nil {
 			return own
 		}
 		return field
 	}
 	for _, f := range textFamilies {
+		if taken[f.field] {
+			continue
+		}
 		desc := prometheus.NewDesc(name(f.name, f.field), f.help, names, nil)
 		ch <- prometheus.MustNewConstMetric(desc, f.kind, f.value(n), values...)
 	}
 	for _, f := range textHistograms {
+		if taken[f.field] {
+			continue
+		}
 		h, count, buckets := f.value(n), uint64(0), map[float64]uint64{}
 		for i, bound := range f.bounds {
 			if h.Counts != nil {

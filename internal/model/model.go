@@ -112,6 +112,7 @@ type Model struct {
 	line      *scheduler.Line // before the default scheduler; nil with another one
 	stats     *stats.Version
 	labels    map[string][]string
+	text      string          // the output in which it writes texts, see TextOutput
 	sequence  *sequenceInputs // nil for other schedulers
 	logger    *slog.Logger
 	words     setting.Words // of messages
@@ -152,6 +153,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 		stats: stats.NewVersion(o.Observer, c.HistogramBuckets[modelconfig.FirstResponseFamily]...), drained: make(chan struct{}, 1),
 	}
 	m.current.Store(c)
+	m.text = textOutput(c)
 	m.io.init(c)
 	m.io.stats = m.stats
 	if o.Backend != nil { // an ensemble has none

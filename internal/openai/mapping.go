@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/openapi"
 	"github.com/nesoserve/neso/tensor"
@@ -13,7 +14,7 @@ import (
 // Triton have them.
 const (
 	defaultInput    = "text_input"
-	defaultOutput   = "text_output"
+	defaultOutput   = generation.DefaultOutput
 	defaultMessages = "messages"
 	defaultSampling = "sampling_parameters"
 )

@@ -2,21 +2,21 @@ package openai
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/tensor"
 )
 
 // Names of the outputs, or else of the response's parameters, that tell of a text.
 const (
 	finishName  = "finish_reason"
-	promptName  = "num_input_tokens"
-	tokensName  = "num_output_tokens"
+	promptName  = generation.PromptTokens
+	tokensName  = generation.OutputTokens
 	logprobName = "logprobs"
 )
 
@@ -70,9 +70,9 @@ func (m *Mapping) Read(resp *backend.Response) (Piece, *Error) {
 		case finishName:
 			p.finish(string(first(t)))
 		case promptName:
-			p.Prompt = sum(t)
+			p.Prompt = generation.Tokens(t)
 		case tokensName:
-			p.Tokens = sum(t)
+			p.Tokens = generation.Tokens(t)
 		case logprobName:
 			var err *Error
 			if p.logprobs, err = readLogprobs(first(t)); err != nil {
@@ -100,27 +100,6 @@ func first(t *tensor.Tensor) []byte {
 		}
 	}
 	return nil
-}
-
-// sum adds up a tensor of integers; -1 for others.
-func sum(t *tensor.Tensor) (n int64) {
-	size := t.Datatype.Size()
-	switch t.Datatype {
-	case tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64:
-	default:
-		return -1
-	}
-	for d := t.Data; len(d) >= size; d = d[size:] {
-		v := int64(int32(binary.LittleEndian.Uint32(d)))
-		if size == 8 {
-			v = int64(binary.LittleEndian.Uint64(d))
-		}
-		if v < 0 || v > math.MaxInt32 {
-			return -1
-		}
-		n += v
-	}
-	return n
 }
 
 // readVectors takes the rows: the batch dimension, or one.

@@ -37,12 +37,12 @@ var rows = []string{
 	"internal/lane",
 	"internal/shm",
 	"internal/rollout",
+	"internal/generation",
 	"internal/infer",
 	"internal/stats",
 	"internal/tracing",
 	"internal/refusals",
 	"internal/recent",
-	"internal/generation",
 
 	"internal/ratelimit",
 	"internal/responsecache",

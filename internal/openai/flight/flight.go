@@ -6,17 +6,14 @@ package flight
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
 	"github.com/nesoserve/neso/internal/engine"
-	"github.com/nesoserve/neso/internal/generation"
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/ledger"
-	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/openai"
 	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -38,10 +35,9 @@ type Options struct {
 	// Model is the model's name, Ask the version that the client wants of it.
 	Model string
 	Ask   rollout.Ask
-	Texts *generation.Book
-	// Came is when the request came, Limit bounds each input in bytes.
-	Came  time.Time
-	Limit int64
+	// Came is when the request came, in the clock of backend.Now, Limit bounds each input
+	// in bytes.
+	Came, Limit int64
 	// Heavily runs what may take long, at once or when its turn comes, see package lane.
 	Heavily func(stop <-chan struct{}, size int, f func() *backend.Error) *backend.Error
 	// Trace begins the timeline of a request; its result may be nil.
@@ -52,14 +48,12 @@ type Options struct {
 
 // Flight is what is on its way. It belongs to one goroutine.
 type Flight struct {
-	o      Options
-	ctx    context.Context //nolint:containedctx // it is the request's
-	cancel context.CancelFunc
-	q      *openai.Request
-	todo   *openai.Calls
-	calls  []*call // that have begun
-	// serves is what the first call went to.
-	serves  *model.Model
+	o       Options
+	ctx     context.Context //nolint:containedctx // it is the request's
+	cancel  context.CancelFunc
+	q       *openai.Request
+	todo    *openai.Calls
+	calls   []*call // that have begun
 	running int
 	answers chan Answered // has no room: a slow client slows the model
 	readers sync.WaitGroup
@@ -72,7 +66,6 @@ type call struct {
 	stopped bool // nobody wants what comes
 	req     *infer.Request
 	sink    *infer.Stream
-	text    *generation.Text
 	trace   *tracing.Trace
 	fail    *backend.Error
 }
@@ -163,16 +156,8 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 		cancel()
 		return nil, backend.AsError(err)
 	}
-	if f.serves == nil {
-		f.serves = pin.Model
-	}
-	if f.serves != pin.Model && f.q.Route == openai.Embeddings {
-		pin.Unpin()
-		cancel()
-		return nil, mixed(f.o.Model)
-	}
 	req := pin.NewRequest(sink)
-	req.Times.Receive = backend.Now()
+	req.Times.Receive = f.o.Came
 	req.Ctx = ctx
 	var d jsonwire.Decoder
 	body := jsonwire.Body{JSON: text, Limit: f.o.Limit}
@@ -183,24 +168,13 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 		req.Discard()
 		return nil, fail
 	}
-	pin = pin.Continue(req)
+	_ = pin.Continue(req)
 	req.Times.Start = backend.Now()
 	c := &call{ctx: ctx, cancel: cancel, req: req, sink: sink, trace: f.o.Trace(req)}
 	if f.q.Stream {
 		c.trace.EachResponse()
 	}
-	if f.q.Route != openai.Embeddings {
-		c.text = f.o.Texts.Begin(f.o.Model, pin.Model.Version(), f.o.Came)
-	}
 	return c, nil
-}
-
-// mixed is the error of vectors that two models would give, which nobody could compare.
-func mixed(name string) *backend.Error {
-	err := backend.Errorf(backend.Unavailable, "model '%s' was loaded anew, or another version took its place, while the request was "+
-		"answered: its vectors would not be of one model", name)
-	err.RetryAfter = time.Second
-	return err
 }
 
 // read hands the responses of call i on, until its end. It returns when the memory of
@@ -245,7 +219,6 @@ func (f *Flight) Next() (Answered, bool) {
 				it.Resp.Release()
 				it.Resp = nil
 			case it.Resp == nil:
-				c.text.End()
 				f.running--
 				it.Fail = f.more()
 			}
@@ -262,13 +235,7 @@ func (f *Flight) Stop(i int) {
 	c := f.calls[i]
 	c.stopped = true
 	f.running--
-	c.text.End()
 	c.cancel()
-}
-
-// Count counts a piece of a text.
-func (f *Flight) Count(i int, p *openai.Piece) {
-	f.calls[i].text.Piece(time.Now(), len(p.Text) > 0, p.Prompt, p.Tokens)
 }
 
 // Waiting reports whether a call has another response at once.
@@ -288,6 +255,5 @@ func (f *Flight) Close() {
 
 func (c *call) end() {
 	c.cancel()
-	c.text.End()
 	c.trace.Done()
 }
