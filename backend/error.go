@@ -86,3 +86,7 @@ func AsError(err error) *Error {
 // ErrNotBegun is returned by Instance.Execute for a batch that the model has not
 // begun and will not: its requests are as they were, and are queued again.
 var ErrNotBegun error = &Error{Code: Unavailable, Message: "the instance has not begun the batch"}
+
+// ErrProcessEnded is the Cause of the error of requests that the process of a model had when it
+// ended: nothing is said of the requests by it, and they may be sent again.
+var ErrProcessEnded = errors.New("the process of the model has ended")

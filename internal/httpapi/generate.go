@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -147,7 +148,7 @@ func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.He
 	})
 	resp.Release()
 	defer trace.Send()()
-	status := http.StatusBadRequest
+	status := generateStatus(fail)
 	if fail == nil {
 		if fail = s.hold(w, r, c, len(body)); fail != nil {
 			status = kserve.HTTPStatus(fail.Code)
@@ -159,6 +160,15 @@ func (s *Server) sendGenerated(w http.ResponseWriter, r *http.Request, h http.He
 	}
 	s.finish(w, h, c, http.StatusOK, body)
 	return nil
+}
+
+// generateStatus is that of an error of the model: 400 whatever its code, as the peer's. A process
+// that has died is no fault of the request, which may be sent again.
+func generateStatus(fail *backend.Error) int {
+	if fail != nil && errors.Is(fail, backend.ErrProcessEnded) {
+		return kserve.HTTPStatus(fail.Code)
+	}
+	return http.StatusBadRequest
 }
 
 // finish sends a whole reply, at once: the handler may have to wait for the
@@ -200,7 +210,7 @@ func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, h http.Heade
 			fail = bad
 		}
 		if !begun && bad != nil {
-			w.WriteHeader(http.StatusBadRequest)
+			w.WriteHeader(generateStatus(bad))
 		}
 		begun = true
 		sent := trace.Send()

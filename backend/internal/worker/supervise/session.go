@@ -155,6 +155,7 @@ func (s *Session) died(err error) *backend.Error {
 		s.cause = &backend.Error{
 			Code:    backend.Internal,
 			Message: fmt.Sprintf("Stub process '%s' is not healthy. %s", s.spec.Name, s.proc.Cause(what, err)),
+			Cause:   backend.ErrProcessEnded,
 		}
 		if stack != "" {
 			s.cause.Message += "\nIt was at:\n" + stack
