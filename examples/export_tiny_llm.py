@@ -8,7 +8,7 @@ The directory gets what ONNX Runtime GenAI's model builder writes: `model.onnx`,
 which is trained on the text below. What the model writes has no meaning, but it is always the same: tests compare it
 token by token. `--hidden`, `--layers` and `--vocabulary` make it larger, to measure with. `--paged` writes attention
 over pages of a cache, which the library's engine batches continuously; `--adapter` leaves room for one of LoRA, and
-writes it.
+writes it; `--positions` has the places of the tokens as an input, as models of some kinds have them.
 """
 
 import argparse
@@ -230,6 +230,8 @@ def grouped(g, o):
     total = g.node(
         "Cast", [g.node("Gather", [g.node("Shape", ["attention_mask"]), g.constant(1)], axis=0)], to=TensorProto.INT32
     )
+    if o.positions:
+        g.inputs.append(helper.make_tensor_value_info("position_ids", i64, ["batch_size", "sequence_length"]))
     lengths = g.node("ReduceSum", ["attention_mask", g.constant([1])], keepdims=0)
     lengths = g.node("Cast", [g.node("Sub", [lengths, g.constant(1)])], to=TensorProto.INT32)
 
@@ -246,18 +248,12 @@ def grouped(g, o):
                     f"present.{layer}.{kind}", f32, ["batch_size", o.kv, "total_sequence_length", o.head]
                 )
             )
-        inputs = [
-            q,
-            k,
-            v,
-            f"past_key_values.{layer}.key",
-            f"past_key_values.{layer}.value",
-            lengths,
-            total,
-            "cos_cache",
-            "sin_cache",
-        ]
-        options = {"num_heads": o.heads, "kv_num_heads": o.kv, "do_rotary": 1}
+        turned = ["cos_cache", "sin_cache"]
+        if o.positions:
+            places, turned = ["position_ids", *turned], []
+            q, k = (g.node("RotaryEmbedding", [x, *places], domain="com.microsoft") for x in (q, k))
+        inputs = [q, k, v, f"past_key_values.{layer}.key", f"past_key_values.{layer}.value", lengths, total, *turned]
+        options = {"num_heads": o.heads, "kv_num_heads": o.kv, "do_rotary": int(not o.positions)}
         return g.node("GroupQueryAttention", inputs, [f"attention_{layer}", *names], domain="com.microsoft", **options)[
             0
         ]
@@ -353,6 +349,8 @@ def settings(o, vocabulary, first):
         inputs |= {n: n for n in ("cumulative_sequence_lengths", "past_sequence_lengths", "block_table")}
     else:
         inputs["attention_mask"] = "attention_mask"
+        if o.positions:
+            inputs["position_ids"] = "position_ids"
     outputs = {"logits": "logits", "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"}
     decoder = {
         "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
@@ -417,6 +415,7 @@ def main():
     p.add_argument("--blocks", type=int, default=256, help=f"pages of {BLOCK} tokens, with --paged")
     p.add_argument("--paged", action="store_true")
     p.add_argument("--adapter", action="store_true")
+    p.add_argument("--positions", action="store_true")
     p.add_argument("--seed", type=int, default=7)
     o = p.parse_args()
     o.kv, o.head = max(1, o.heads // 2), o.hidden // o.heads

@@ -9,8 +9,8 @@ import (
 	"github.com/nesoserve/neso/backend/internal/library"
 )
 
-// api has the functions of one library. Those of the engine may be missing: releases before
-// 0.17 have another one.
+// api has the functions of one library. Those of the engine, and of what else is recent, may be
+// missing: releases before 0.17 have another one.
 type api struct {
 	lib       *library.Library
 	functions [fnCount]library.Function
@@ -71,7 +71,7 @@ const (
 	fnNeeded // what every library has ends here
 )
 
-// Those of the engine.
+// Those of the engine, and two others of later releases.
 const (
 	fnCreateEngine = iota + fnNeeded
 	fnDestroyEngine
@@ -99,6 +99,8 @@ const (
 	fnBeginTurn
 	fnCloseRequest
 	fnDestroyRequest
+	fnConfigAddModelData
+	fnSetLogits
 	fnTurnTemperature
 	fnTurnTopP
 	fnTurnRepetition
@@ -134,6 +136,7 @@ var names = [fnCount]string{
 	fnTurnSample: "OgaTurnOptionsSetDoSample", fnTurnTopK: "OgaTurnOptionsSetTopK", fnTurnNoRepeat: "OgaTurnOptionsSetNoRepeatNgramSize",
 	fnTurnSeed: "OgaTurnOptionsSetSeed", fnTurnGuidance: "OgaTurnOptionsSetGuidance", fnBeginTurn: "OgaRequestBeginTurn",
 	fnCloseRequest: "OgaRequestClose", fnDestroyRequest: "OgaDestroyRequest", fnTurnTemperature: "OgaTurnOptionsSetTemperature",
+	fnConfigAddModelData: "OgaConfigAddModelData", fnSetLogits: "OgaGenerator_SetLogits",
 	fnTurnTopP: "OgaTurnOptionsSetTopP", fnTurnRepetition: "OgaTurnOptionsSetRepetitionPenalty",
 }
 

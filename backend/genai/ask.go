@@ -3,6 +3,7 @@ package genai
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -74,7 +75,10 @@ func (m *model) prompt(r *backend.Request, t *task) (string, error) {
 		}
 		tools = string(t.tools)
 	}
-	if prompt, err = m.network.chat(plain, tools); err != nil {
+	if prompt, err = m.network.template.fill(plain, tools); err != nil {
+		if _, told := errors.AsType[*backend.Error](err); told {
+			return "", err
+		}
 		return "", backend.Errorf(backend.InvalidArg, "the chat template of model '%s' does not take these messages: %v", m.cfg.Name, err)
 	}
 	return prompt, nil

@@ -6,6 +6,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/completion"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/onnxruntime"
 )
 
 // Options configure the backend: the Python interpreter whose packages are searched.
@@ -15,7 +16,8 @@ type Options = library.Options
 func New(o Options) backend.Driver {
 	return backend.Driver{
 		Name: Spec.Backend, Isolated: true, OwnCode: ownCode, CheckParameter: checkParameter,
-		Parameters: []string{Spec.Parameter, paramSequences, paramCache, paramLanes}, Settings: []string{}, Files: []string{Spec.Parameter},
+		Parameters: []string{Spec.Parameter, paramSequences, paramCache, paramLanes, paramTogether}, Settings: []string{},
+		Files: []string{Spec.Parameter},
 		Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 			return &driver{options: o, host: host, server: s}, nil
 		},
@@ -39,6 +41,7 @@ type driver struct {
 	host      backend.Host
 	server    backend.Settings
 	libraries library.Opened[*api]
+	runtimes  library.Opened[*onnxruntime.Runtime]
 }
 
 // Capabilities: a request is answered by a goroutine of its own after Execute, and its responses
@@ -72,5 +75,6 @@ func (d *driver) Complete(_ context.Context, cfg backend.Config) ([]byte, error)
 // Close frees what the libraries hold; no model uses them any more.
 func (d *driver) Close() error {
 	d.libraries.Close(func(a *api) { a.plain(fnShutdown) })
+	d.runtimes.Close((*onnxruntime.Runtime).Close)
 	return nil
 }

@@ -30,19 +30,11 @@ type engine struct {
 	err error // why there is no engine any more
 }
 
-// running is a request in the engine. Its tokens wait until they are taken: there are no more than
-// it asked for.
+// running is a request in the engine.
 type running struct {
+	mailbox
 	engine *engine
-	gone   func() bool
 	handle uintptr // of the thread alone
-
-	mu     sync.Mutex
-	tokens []int32
-	ended  bool
-	reason uint32
-	err    error
-	some   chan struct{} // has room for one: there is something new
 }
 
 // What events say, and why a turn has ended.
@@ -125,7 +117,7 @@ func (e *engine) create() (err error) {
 // destroy ends the engine and all that it has.
 func (e *engine) destroy() {
 	for handle, r := range e.active {
-		r.end(finishFailed, backend.Errorf(backend.Unavailable, "the library's engine has ended"))
+		r.fail(backend.Errorf(backend.Unavailable, "the library's engine has ended"))
 		e.network.free(fnDestroyRequest, handle)
 	}
 	clear(e.active)
@@ -197,15 +189,19 @@ func (e *engine) take(event uintptr) (blocked bool, fatal error) {
 		return flags&(flagBlocked|flagRetry) != 0, fatal
 	}
 	if flags&flagToken != 0 {
-		r.put(int32(uint32(e.ask(fnEventToken, event))))
+		r.put(piece{token: int32(uint32(e.ask(fnEventToken, event)))})
 	}
 	if flags&flagFinished != 0 {
-		var err error
-		reason := uint32(e.ask(fnEventFinish, event))
-		if reason == finishFailed {
-			err = backend.Errorf(backend.Unavailable, "the library's engine could not serve the request (code %d)", code)
+		switch uint32(e.ask(fnEventFinish, event)) {
+		case finishFailed:
+			r.fail(backend.Errorf(backend.Unavailable, "the library's engine could not serve the request (code %d)", code))
+		case finishCancelled:
+			r.fail(errGone)
+		case finishEnd: // the engine keeps the token that ends a text to itself
+			r.put(piece{token: tokenEnd, done: true})
+		default:
+			r.put(piece{token: tokenNone, done: true})
 		}
-		r.end(reason, err)
 	}
 	return flags&(flagBlocked|flagRetry) != 0, fatal
 }
@@ -222,7 +218,7 @@ func (e *engine) ask(fn int, event uintptr) uint64 {
 // renew makes another engine in place of one that has failed; its requests have failed with it.
 func (e *engine) renew(err error) {
 	for _, r := range e.active {
-		r.end(finishFailed, backend.Errorf(backend.Internal, "ONNX Runtime GenAI: %v", err))
+		r.fail(backend.Errorf(backend.Internal, "ONNX Runtime GenAI: %v", err))
 	}
 	e.destroy()
 	if err := e.create(); err != nil {
@@ -235,7 +231,7 @@ func (e *engine) renew(err error) {
 
 // begin hands a task to the engine.
 func (e *engine) begin(t *task, gone func() bool) (source, error) {
-	r := &running{engine: e, gone: gone, some: make(chan struct{}, 1)}
+	r := &running{engine: e, mailbox: newMailbox(gone)}
 	var failed error
 	if err := e.do(func() { failed = e.admit(r, t) }); err != nil {
 		return nil, err
@@ -316,68 +312,6 @@ func (e *engine) configure(options uintptr, t *task) error {
 	}
 	return n.call(fnTurnGuidance, options, uintptr(unsafe.Pointer(library.CString(t.guidance))),
 		uintptr(unsafe.Pointer(library.CString(t.grammar))))
-}
-
-func (r *running) put(token int32) {
-	r.mu.Lock()
-	r.tokens = append(r.tokens, token)
-	r.mu.Unlock()
-	r.wake()
-}
-
-func (r *running) end(reason uint32, err error) {
-	r.mu.Lock()
-	if !r.ended {
-		r.ended, r.reason, r.err = true, reason, err
-	}
-	r.mu.Unlock()
-	r.wake()
-}
-
-func (r *running) wake() {
-	select {
-	case r.some <- struct{}{}:
-	default:
-	}
-}
-
-// next implements source. The engine keeps the token that ends a text to itself.
-func (r *running) next(func([]float32)) (token int32, done bool, err error) {
-	var tick *time.Ticker
-	for {
-		r.mu.Lock()
-		some := len(r.tokens) > 0
-		if some {
-			token = r.tokens[0]
-			r.tokens = r.tokens[1:]
-			done = r.ended && len(r.tokens) == 0 && r.reason != finishEnd
-		}
-		ended, reason, failed := r.ended, r.reason, r.err
-		r.mu.Unlock()
-		switch {
-		case some:
-			return token, done, nil
-		case failed != nil:
-			return 0, true, failed
-		case ended && reason == finishCancelled:
-			return 0, true, errGone
-		case ended && reason == finishEnd:
-			return tokenEnd, true, nil
-		case ended:
-			return tokenNone, true, nil
-		}
-		if tick == nil {
-			tick = time.NewTicker(lookAgain)
-			defer tick.Stop()
-		}
-		select {
-		case <-r.some:
-		case <-tick.C:
-			if r.gone() {
-				return 0, true, errGone
-			}
-		}
-	}
 }
 
 // close takes the request out of the engine, with what it had of the cache.

@@ -34,14 +34,14 @@ func (in *instance) begin(r *backend.Request) error {
 	if err != nil {
 		return err
 	}
-	bytes := m.cost(t)
+	need := m.cost(t)
 	gone := func() bool { return r.Cancelled() || in.closed.Load() }
-	if err := m.places.take(bytes, gone); err != nil {
+	if err := m.places.take(need, gone); err != nil {
 		return err
 	}
 	in.running.Go(func() {
 		err := in.write(r, t, gone)
-		m.places.giveBack(bytes)
+		m.places.giveBack(need)
 		if err != nil {
 			_ = r.Respond(&backend.Response{Err: backend.AsError(err)}, true)
 		}
@@ -49,13 +49,16 @@ func (in *instance) begin(r *backend.Request) error {
 	return nil
 }
 
-// cost is how many bytes of keys and values a task may come to need.
-func (m *model) cost(t *task) int64 {
-	tokens := int64(len(t.prompt) + t.maxTokens)
+// cost is what a task may come to need of the cache of keys and values.
+func (m *model) cost(t *task) claim {
+	tokens := int64(t.tokens())
+	if m.together != nil && t.beams <= 1 {
+		return claim{tokens: tokens}
+	}
 	if e := m.network.settings.Engine.Dynamic; e != nil && e.BlockSize > 0 { // whole pages
 		tokens = (tokens + int64(e.BlockSize) - 1) / int64(e.BlockSize) * int64(e.BlockSize)
 	}
-	return tokens * m.network.perToken * int64(max(1, t.beams))
+	return claim{bytes: tokens * m.network.perToken * int64(max(1, t.beams))}
 }
 
 // Close implements backend.Instance.

@@ -2,8 +2,10 @@ package genai
 
 import (
 	"runtime"
+	"slices"
 	"unsafe"
 
+	"github.com/nesoserve/neso/backend/genai/step"
 	"github.com/nesoserve/neso/backend/internal/library"
 )
 
@@ -110,28 +112,55 @@ func word(b bool) uintptr {
 	return 0
 }
 
-// next returns the next token, and whether it is the last one. look, if not nil, sees the logits
-// that it is chosen from; they are the library's.
-func (g *generator) next(look func(logits []float32)) (token int32, done bool, err error) {
-	n := g.network
-	if look != nil {
-		if err := g.logits(look); err != nil {
-			return 0, false, err
+// next implements source.
+func (g *generator) next(n int) (piece, error) {
+	var p piece
+	var sum float64
+	var logits []float32
+	if n > 0 {
+		err := g.logits(false, func(values []float32) {
+			logits = slices.Clone(values)
+			p.best, sum = candidates(logits, n)
+		})
+		if err != nil {
+			return p, err
 		}
 	}
-	if err := n.call(fnGenerateNextToken, g.handle); err != nil {
-		return 0, false, err
+	var err error
+	if p.token, err = g.take(); err != nil {
+		return p, err
 	}
-	err = n.call(fnGetNextTokens, g.handle, uintptr(unsafe.Pointer(&g.out[0])), uintptr(unsafe.Pointer(&g.out[1])))
-	if err != nil || g.out[0] == 0 || g.out[1] == 0 {
-		return 0, true, err
+	if n > 0 {
+		p.taken = takenFrom(logits, sum, p.token)
 	}
-	token = *(*int32)(library.Pointer(g.out[0]))
-	return token, yes(n.plain(fnIsDone, g.handle)), nil
+	p.done = p.token == tokenNone || yes(g.network.plain(fnIsDone, g.handle))
+	return p, nil
 }
 
-// logits shows what the next token is chosen from.
-func (g *generator) logits(look func([]float32)) error {
+// take has the library choose the next token; tokenNone says that there is none.
+func (g *generator) take() (int32, error) {
+	n := g.network
+	if err := n.call(fnGenerateNextToken, g.handle); err != nil {
+		return 0, err
+	}
+	err := n.call(fnGetNextTokens, g.handle, uintptr(unsafe.Pointer(&g.out[0])), uintptr(unsafe.Pointer(&g.out[1])))
+	if err != nil || g.out[0] == 0 || g.out[1] == 0 {
+		return tokenNone, err
+	}
+	return *(*int32)(library.Pointer(g.out[0])), nil
+}
+
+// choose has the library choose the next token from logits of a network that it does not run.
+func (g *generator) choose(logits []float32) (int32, error) {
+	if err := g.logits(true, func(own []float32) { copy(own, logits) }); err != nil {
+		return 0, err
+	}
+	return g.take()
+}
+
+// logits shows what the next token is chosen from, in memory of the library's; with put it is chosen
+// from what look has left there.
+func (g *generator) logits(put bool, look func([]float32)) error {
 	n := g.network
 	t, err := n.make(fnGetLogits, g.handle)
 	if err != nil {
@@ -146,8 +175,11 @@ func (g *generator) logits(look func([]float32)) error {
 	if values == nil {
 		return &libraryError{"the library has no logits"}
 	}
-	look(unsafe.Slice((*float32)(unsafe.Pointer(&values[0])), n.settings.Model.VocabSize))
-	return nil
+	look(step.Floats(values))
+	if !put {
+		return nil
+	}
+	return n.call(fnSetLogits, g.handle, t)
 }
 
 // sequence is a whole text, of prompt and answer, by its place among those that were searched.

@@ -59,6 +59,14 @@ func rankOf(logits []float32, token int32) int {
 	return rank
 }
 
+// takenFrom is a token as a candidate; sum is that of candidates.
+func takenFrom(logits []float32, sum float64, token int32) candidate {
+	if token < 0 || int(token) >= len(logits) {
+		return candidate{token: token}
+	}
+	return candidate{token, float64(logits[token]) - sum, rankOf(logits, token)}
+}
+
 // appendLogprobs writes a token in the form of vLLM's models: an object of candidates by their
 // number, the one that was taken first.
 func appendLogprobs(out []byte, taken candidate, best []candidate, text func(int32) string) []byte {

@@ -14,7 +14,9 @@ import (
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/genai/step"
 	"github.com/nesoserve/neso/backend/internal/library"
+	"github.com/nesoserve/neso/backend/onnxruntime"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -26,6 +28,7 @@ type network struct {
 	// mu is of the tokenizer and its streams, which know nothing of threads.
 	mu        sync.Mutex
 	tokenizer uintptr
+	template  *template
 	adapters  uintptr
 	names     []string // of the adapters
 	perToken  int64    // bytes of keys and values
@@ -38,9 +41,14 @@ type model struct {
 	network *network
 	places  *places
 	lanes   chan struct{} // has room for as many generators as compute at once
-	engine  *engine       // nil for a model whose requests have generators
-	gauge   *gauge
-	closing sync.Once
+	// Who computes the texts: the library's engine, or ours; with neither each has a generator.
+	engine   *engine
+	together *together
+	gauge    *gauge
+	closing  sync.Once
+
+	mu   sync.Mutex
+	full *network // of a model whose texts are computed together, once it was asked for
 }
 
 // Load implements backend.Backend. One network serves all instances.
@@ -65,15 +73,63 @@ func (d *driver) Load(_ context.Context, cfg backend.Config) (backend.Model, err
 		return nil, err
 	}
 	n := &network{api: a, settings: s}
-	if err := n.load(&cfg); err != nil {
+	st, why := d.stepper(&cfg, n, l)
+	if st != nil {
+		n.perToken = st.PerToken()
+		err = n.loadWords(&cfg)
+	} else {
+		err = n.load(&cfg)
+	}
+	if err == nil {
+		err = n.tryTemplate()
+	}
+	if err != nil {
+		if st != nil {
+			st.Close()
+		}
 		n.close()
 		return nil, backend.Errorf(backend.InvalidArg, "unable to load model '%s': %v", cfg.Name, err)
 	}
-	return d.newModel(&cfg, n, l)
+	if why != nil {
+		d.host.Logger().Info("texts of the model are computed one by one", "model", cfg.Name, "version", cfg.Version, "reason", why.Error())
+	}
+	return d.newModel(&cfg, n, st, l)
+}
+
+// stepper loads the network to be run here, where it is of a kind that computes several texts at
+// once; else it says why it is not.
+func (d *driver) stepper(cfg *backend.Config, n *network, l limits) (st *step.Network, why error) {
+	switch {
+	case n.settings.Engine.Dynamic != nil:
+		return nil, nil // the library's engine does that
+	case l.alone:
+		return nil, fmt.Errorf("parameter '%s' says so", paramTogether)
+	case !n.hasEngine:
+		return nil, errors.New("the library is too old for it")
+	}
+	if why := n.settings.alone(); why != nil {
+		return nil, why
+	}
+	if found, err := adapterFiles(cfg); err != nil || len(found) > 0 {
+		return nil, errors.New("it has adapters")
+	}
+	log := d.host.Logger()
+	places := onnxruntime.Spec.PlacesFor(nil, d.server, d.options.Interpreter) // as openRuntime has it
+	r, err := d.runtimes.Get(&onnxruntime.Spec, places, func(lib *library.Library) (*onnxruntime.Runtime, error) {
+		return onnxruntime.OpenRuntime(lib, log)
+	})
+	if err != nil {
+		return nil, err
+	}
+	st, why, err = n.settings.openStep(r, cfg)
+	if err != nil {
+		why = hidden(cfg, err) // the library says what it makes of it
+	}
+	return st, why
 }
 
 // newModel takes the network over.
-func (d *driver) newModel(cfg *backend.Config, n *network, l limits) (*model, error) {
+func (d *driver) newModel(cfg *backend.Config, n *network, st *step.Network, l limits) (*model, error) {
 	m := &model{driver: d, cfg: *cfg, network: n, lanes: make(chan struct{}, l.lanes)}
 	if e := n.settings.Engine.Dynamic; e != nil {
 		var err error
@@ -90,7 +146,10 @@ func (d *driver) newModel(cfg *backend.Config, n *network, l limits) (*model, er
 		}
 	}
 	m.gauge = m.newGauge(l.cache)
-	m.places = newPlaces(cfg.Name, l, m.gauge.set)
+	m.places = newPlaces(cfg.Name, l, n.perToken, m.gauge.set)
+	if st != nil {
+		m.together = newTogether(n, st, l)
+	}
 	return m, nil
 }
 
@@ -121,11 +180,8 @@ func (n *network) load(cfg *backend.Config) error {
 		return hidden(cfg, err)
 	}
 	defer n.free(fnDestroyConfig, config)
-	if n.model, err = n.make(fnCreateModelFromConfig, config); err != nil {
-		return hidden(cfg, err)
-	}
-	if n.tokenizer, err = n.make(fnCreateTokenizer, n.model); err != nil {
-		return fmt.Errorf("its tokenizer: %w", hidden(cfg, err))
+	if err := n.create(cfg, config); err != nil {
+		return err
 	}
 	if err := n.loadAdapters(cfg); err != nil {
 		return err
@@ -141,27 +197,79 @@ func (n *network) load(cfg *backend.Config) error {
 	return n.measure(cfg)
 }
 
-// loadAdapters loads the files *.onnx_adapter, each under its name.
-func (n *network) loadAdapters(cfg *backend.Config) error {
-	const ending = ".onnx_adapter"
+// create makes the model and its tokenizer.
+func (n *network) create(cfg *backend.Config, config uintptr) (err error) {
+	if n.model, err = n.make(fnCreateModelFromConfig, config); err != nil {
+		return hidden(cfg, err)
+	}
+	if n.tokenizer, err = n.make(fnCreateTokenizer, n.model); err != nil {
+		return fmt.Errorf("its tokenizer: %w", hidden(cfg, err))
+	}
+	n.template = newTemplate(n.applyTemplate)
+	return nil
+}
+
+// tryTemplate fills a chat in, so that a template that does not end is told at once. One that there
+// is not, or that does not take this chat, is no fault.
+func (n *network) tryTemplate() error {
+	_, err := n.template.fill(`[{"role": "user", "content": "x"}]`, "")
+	if _, late := errors.AsType[*backend.Error](err); late {
+		return err
+	}
+	return nil
+}
+
+// whole is the model as the library runs it. One whose texts are computed together is loaded a
+// second time when it is asked for, for searches of beams, and stays.
+func (m *model) whole() (*network, error) {
+	if m.together == nil {
+		return m.network, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full != nil {
+		return m.full, nil
+	}
+	n := &network{api: m.network.api, settings: m.network.settings}
+	if err := n.load(&m.cfg); err != nil {
+		n.close()
+		return nil, backend.Errorf(backend.Unavailable, "model '%s' cannot be loaded for a search of beams: %v", m.cfg.Name, err)
+	}
+	m.full = n
+	return n, nil
+}
+
+// adapterEnding is that of the files of adapters.
+const adapterEnding = ".onnx_adapter"
+
+// adapterFiles are the adapters of a version, by their names.
+func adapterFiles(cfg *backend.Config) (names []string, err error) {
 	entries, err := os.ReadDir(cfg.VersionDirectory)
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), adapterEnding); ok && name != "" && !e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// loadAdapters loads the files of adapters.
+func (n *network) loadAdapters(cfg *backend.Config) error {
+	names, err := adapterFiles(cfg)
 	if err != nil {
 		return hidden(cfg, err)
 	}
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ending)
-		if !ok || name == "" || e.IsDir() {
-			continue
-		}
+	for _, name := range names {
 		if n.adapters == 0 {
 			if n.adapters, err = n.make(fnCreateAdapters, n.model); err != nil {
 				return fmt.Errorf("its adapters: %w", err)
 			}
 		}
-		err := n.call(fnLoadAdapter, n.adapters, uintptr(unsafe.Pointer(library.CString(filepath.Join(cfg.VersionDirectory, e.Name())))),
+		file := name + adapterEnding
+		err := n.call(fnLoadAdapter, n.adapters, uintptr(unsafe.Pointer(library.CString(filepath.Join(cfg.VersionDirectory, file)))),
 			uintptr(unsafe.Pointer(library.CString(name))))
 		if err != nil {
-			return fmt.Errorf("its adapter '%s': %w", cut(e.Name(), 100), hidden(cfg, err))
+			return fmt.Errorf("its adapter '%s': %w", cut(file, 100), hidden(cfg, err))
 		}
 		n.names = append(n.names, name)
 	}
@@ -180,7 +288,7 @@ func (n *network) measure(cfg *backend.Config) error {
 		return fmt.Errorf("its first token: %w", hidden(cfg, err))
 	}
 	defer g.close()
-	if _, _, err := g.next(nil); err != nil {
+	if _, err := g.next(0); err != nil {
 		return fmt.Errorf("its first token: %w", hidden(cfg, err))
 	}
 	if size := g.elementSize(n.settings.keyName()); size > 0 {
@@ -202,6 +310,9 @@ func hidden(cfg *backend.Config, err error) error {
 }
 
 func (n *network) close() {
+	if n.template != nil && !n.template.ended() {
+		return // it is still using them: they end with the process
+	}
 	n.free(fnDestroyAdapters, n.adapters)
 	n.free(fnDestroyTokenizer, n.tokenizer)
 	n.free(fnDestroyModel, n.model)
@@ -231,6 +342,12 @@ func (m *model) Close() error {
 	m.closing.Do(func() {
 		if m.engine != nil {
 			m.engine.close()
+		}
+		if m.together != nil {
+			m.together.close()
+		}
+		if m.full != nil {
+			m.full.close()
 		}
 		m.network.close()
 		m.gauge.close()

@@ -126,10 +126,14 @@ func TestSettings(t *testing.T) {
 }
 
 func FuzzSettings(f *testing.F) {
+	f.Add([]byte(`{"model": {"context_length": 8, "vocab_size": 9, "decoder": {"filename": "m.onnx", "session_options": {"provider_options": [{"cuda":
+{}}]}}}, "search": {"past_present_share_buffer": true}}`))
 	f.Add([]byte(`{"model": {"context_length": 8, "vocab_size": 9, "eos_token_id": [3], "decoder": {"filename": "m.onnx"}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if s, err := parseSettings(text); err == nil && (s.context() < 1 || s.keyName() == "" && s.Model.Decoder.Inputs.PastKeyNames != "") {
 			t.Errorf("%+v", s)
+		} else if err == nil {
+			_ = s.alone()
 		}
 	})
 }

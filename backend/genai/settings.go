@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/genai/step"
 	"github.com/nesoserve/neso/backend/internal/modelfile"
 )
 
@@ -34,16 +35,32 @@ type settings struct {
 			KeyValueHeads int    `json:"num_key_value_heads"`
 			HeadSize      int    `json:"head_size"`
 			Inputs        struct {
-				PastKeyNames string `json:"past_key_names"`
+				Tokens         string `json:"input_ids"`
+				Mask           string `json:"attention_mask"`
+				Positions      string `json:"position_ids"`
+				PastKeyNames   string `json:"past_key_names"`
+				PastValueNames string `json:"past_value_names"`
 			} `json:"inputs"`
+			Outputs struct {
+				Logits            string `json:"logits"`
+				PresentKeyNames   string `json:"present_key_names"`
+				PresentValueNames string `json:"present_value_names"`
+			} `json:"outputs"`
+			Session       map[string]json.RawMessage `json:"session_options"`
+			SlidingWindow json.RawMessage            `json:"sliding_window"`
+			RunOptions    json.RawMessage            `json:"run_options"`
 		} `json:"decoder"`
+		Draft                           json.RawMessage
 		Encoder, Vision, Speech, Joiner json.RawMessage
 	} `json:"model"`
 	Search struct {
-		MaxLength int      `json:"max_length"`
-		DoSample  bool     `json:"do_sample"`
-		TopK      *float64 `json:"top_k"`
-		Beams     int      `json:"num_beams"`
+		MaxLength  int      `json:"max_length"`
+		DoSample   bool     `json:"do_sample"`
+		TopK       *float64 `json:"top_k"`
+		Beams      int      `json:"num_beams"`
+		Repetition float64  `json:"repetition_penalty"`
+		NoRepeat   float64  `json:"no_repeat_ngram_size"`
+		Shared     bool     `json:"past_present_share_buffer"`
 	} `json:"search"`
 	Engine struct {
 		Dynamic *struct {
@@ -96,6 +113,21 @@ func readSettings(cfg *backend.Config) (*settings, []byte, error) {
 // parseSettings reads and checks the text of the file.
 func parseSettings(text []byte) (*settings, error) {
 	s := &settings{}
+	for _, n := range []struct {
+		name  *string
+		usual string
+	}{
+		{&s.Model.Decoder.Inputs.Tokens, "input_ids"},
+		{&s.Model.Decoder.Inputs.Mask, "attention_mask"},
+		{&s.Model.Decoder.Inputs.Positions, "position_ids"},
+		{&s.Model.Decoder.Inputs.PastKeyNames, "past_key_values.%d.key"},
+		{&s.Model.Decoder.Inputs.PastValueNames, "past_key_values.%d.value"},
+		{&s.Model.Decoder.Outputs.Logits, "logits"},
+		{&s.Model.Decoder.Outputs.PresentKeyNames, "present.%d.key"},
+		{&s.Model.Decoder.Outputs.PresentValueNames, "present.%d.value"},
+	} {
+		*n.name = n.usual
+	}
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, err
 	}
@@ -148,13 +180,7 @@ func (s *settings) context() int {
 func (s *settings) ends(token int32) bool { return slices.Contains(s.Model.EndOfText, token) }
 
 // keyName is the input of the keys of the first layer.
-func (s *settings) keyName() string {
-	name := s.Model.Decoder.Inputs.PastKeyNames
-	if name == "" {
-		name = "past_key_values.%d.key"
-	}
-	return strings.Replace(name, "%d", "0", 1)
-}
+func (s *settings) keyName() string { return step.Numbered(s.Model.Decoder.Inputs.PastKeyNames, 0) }
 
 // ownCode says what of a model brings code: a library of operators that genai_config.json names.
 func ownCode(cfg *backend.Config) string {
@@ -173,6 +199,7 @@ const (
 	paramSequences = "max_sequences"
 	paramCache     = "cache_memory_mb"
 	paramLanes     = "generator_threads"
+	paramTogether  = "continuous_batching"
 )
 
 // limits are how much a model does at once.
@@ -180,6 +207,7 @@ type limits struct {
 	sequences int
 	cache     int64 // bytes of keys and values
 	lanes     int   // generators that compute at once
+	alone     bool  // texts are never computed together
 }
 
 // defaultCache is the memory of keys and values where the configuration does not say it: 32 texts
@@ -211,6 +239,14 @@ func parseLimits(cfg *backend.Config) (limits, error) {
 				cfg.Name, cut(text, 40), p.most)
 		}
 		p.set(v)
+	}
+	if text, ok := cfg.Parameters[paramTogether]; ok {
+		together, err := strconv.ParseBool(strings.ToLower(strings.TrimSpace(text)))
+		if err != nil {
+			return l, backend.Errorf(backend.InvalidArg, "parameter '%s' of model '%s' is '%s', expected true or false", paramTogether, cfg.Name,
+				cut(text, 40))
+		}
+		l.alone = !together
 	}
 	return l, nil
 }

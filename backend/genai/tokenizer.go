@@ -48,20 +48,6 @@ func (n *network) decode(tokens []int32) (string, error) {
 	return strings.ToValidUTF8(n.text(text), "\uFFFD"), err
 }
 
-// chat fills the model's own template in. Tools may be "".
-func (n *network) chat(messages, tools string) (string, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var with *byte
-	if tools != "" {
-		with = library.CString(tools)
-	}
-	const goOn = 1
-	text, err := n.make(fnApplyChatTemplate, n.tokenizer, 0, uintptr(unsafe.Pointer(library.CString(messages))),
-		uintptr(unsafe.Pointer(with)), goOn)
-	return n.text(text), err
-}
-
 // plainText is an error for what the library would not read as it stands.
 func plainText(what, text string) error {
 	if !utf8.ValidString(text) {

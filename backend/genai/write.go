@@ -6,31 +6,24 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// source gives the tokens of one answer.
-type source interface {
-	// next returns the next token, or tokenEnd or tokenNone, and whether it is the last one. look, if
-	// not nil, sees the logits.
-	next(look func([]float32)) (token int32, done bool, err error)
-	close()
-}
-
-// What stands in place of a token at the end of a text: it has come to its end, or may not go on.
-const (
-	tokenEnd  int32 = -1
-	tokenNone int32 = -2
-)
-
-// begin makes the source of a task, within the turn of a lane where there are lanes.
+// begin makes the source of a task, within the turn of a lane where it has a generator.
 func (m *model) begin(t *task, gone func() bool) (source, error) {
-	if m.engine != nil {
+	switch {
+	case m.engine != nil:
 		return m.engine.begin(t, gone)
+	case m.together != nil && t.beams <= 1:
+		return m.together.begin(t, gone)
+	}
+	n, err := m.whole()
+	if err != nil {
+		return nil, err
 	}
 	m.lanes <- struct{}{}
 	defer func() { <-m.lanes }()
 	if gone() {
 		return nil, errGone
 	}
-	g, err := m.network.newGenerator(&t.options, t.prompt)
+	g, err := n.newGenerator(&t.options, t.prompt)
 	if err != nil {
 		return nil, err
 	}
@@ -44,10 +37,10 @@ type laned struct {
 	lanes chan struct{}
 }
 
-func (l laned) next(look func([]float32)) (int32, bool, error) {
+func (l laned) next(candidates int) (piece, error) {
 	l.lanes <- struct{}{}
 	defer func() { <-l.lanes }()
-	return l.generator.next(look)
+	return l.generator.next(candidates)
 }
 
 // writer is one answer on its way.
@@ -97,38 +90,21 @@ func (in *instance) write(r *backend.Request, t *task, gone func() bool) error {
 
 // token takes one token, and what it adds to the text.
 func (w *writer) token(from source) error {
-	t := w.task
-	var best []candidate
-	var sum float64
-	var rank func(int32) candidate
-	var look func([]float32)
-	if t.logprobs > 0 {
-		look = func(logits []float32) {
-			best, sum = candidates(logits, t.logprobs)
-			all := append([]float32(nil), logits...)
-			rank = func(token int32) candidate {
-				if int(token) >= len(all) || token < 0 {
-					return candidate{token: token}
-				}
-				return candidate{token, float64(all[token]) - sum, rankOf(all, token)}
-			}
-		}
-	}
-	token, done, err := from.next(look)
+	p, err := from.next(w.task.logprobs)
 	if err != nil {
 		return err
 	}
-	end := w.model.network.settings.ends(token)
-	if !end && token >= 0 {
-		if err := w.add(token, rank, best); err != nil {
+	end := w.model.network.settings.ends(p.token)
+	if !end && p.token >= 0 {
+		if err := w.add(&p); err != nil {
 			return err
 		}
 	}
 	switch {
 	case w.reason != "":
-	case end || token == tokenEnd:
+	case end || p.token == tokenEnd:
 		w.reason = "stop"
-	case done:
+	case p.done:
 		w.reason = "length"
 	}
 	if w.reason != "" {
@@ -138,17 +114,17 @@ func (w *writer) token(from source) error {
 }
 
 // add puts a token that is text into the answer.
-func (w *writer) add(token int32, rank func(int32) candidate, best []candidate) error {
-	piece, err := w.words.decode(token)
+func (w *writer) add(p *piece) error {
+	words, err := w.words.decode(p.token)
 	if err != nil {
 		return err
 	}
 	w.answer.tokens++
-	if rank != nil {
+	if w.task.logprobs > 0 {
 		w.answer.logprobs = append(w.answer.logprobs, "[,"[min(1, len(w.answer.logprobs))])
-		w.answer.logprobs = appendLogprobs(w.answer.logprobs, rank(token), best, w.model.network.textOf)
+		w.answer.logprobs = appendLogprobs(w.answer.logprobs, p.taken, p.best, w.model.network.textOf)
 	}
-	out, found := w.stop.push(piece)
+	out, found := w.stop.push(words)
 	w.put(out)
 	if found {
 		w.reason = "stop"
@@ -204,9 +180,11 @@ func (m *model) search(r *backend.Request, t *task, gone func() bool) error {
 		if gone() {
 			return errGone
 		}
-		if _, done, err = tokens.next(nil); err != nil {
+		p, err := tokens.next(0)
+		if err != nil {
 			return wrong(err)
 		}
+		done = p.done
 	}
 	g, ok := tokens.(laned)
 	if !ok {

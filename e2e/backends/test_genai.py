@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import http.client
 import json
 import os
@@ -33,10 +34,16 @@ def export(directory, *options):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A repository: a plain model, one with an adapter, one for the engine, two that are damaged."""
+    """A repository: a plain model, the same with a generator for each text, one that is told the places of tokens, one for the engine, one
+    with an adapter, some that are damaged."""
     root = tmp_path_factory.mktemp("llm")
     plain = export(root / "tiny" / "1")
     export(root / "paged" / "1", "--paged", "--blocks=64")
+    export(root / "positions" / "1", "--positions", "--seed=8")
+    shutil.copytree(plain, root / "alone" / "1")
+    (root / "alone" / "config.pbtxt").write_text(
+        'backend: "genai"\nparameters { key: "continuous_batching" value { string_value: "false" } }\n'
+    )
     export(root / "lora" / "1", "--adapter")
     for name, damaged in (
         ("no_words", "tokenizer.json"),
@@ -125,7 +132,7 @@ def until(condition, seconds=60):
         time.sleep(0.02)  # another process: there is nothing to wait on
 
 
-@pytest.mark.parametrize("model", ["tiny", "paged"])
+@pytest.mark.parametrize("model", ["tiny", "paged", "alone"])
 def test_same_tokens_as_the_library(llm, reference, model):
     for prompt in PROMPTS:
         want = reference.text(reference.write(prompt, 40))
@@ -141,18 +148,79 @@ def test_same_tokens_as_the_library(llm, reference, model):
         assert events[-1]["finish_reason"] == reply.json["finish_reason"] == ("stop" if ended else "length")
 
 
-def test_same_tokens_side_by_side(llm, reference):
+def test_same_tokens_side_by_side(llm, exported, reference):
     """Sixteen at once on each model, which begin and end at different times."""
-    jobs = [(m, PROMPTS[i % 5], 5 + 7 * i) for i in range(16) for m in ("tiny", "paged")]
-    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+    models = {m: reference for m in ("tiny", "paged", "alone")}
+    models["positions"] = Reference(exported / "positions" / "1")
+    jobs = [(m, PROMPTS[i % 5] * (1 + i % 3), 5 + 7 * i) for i in range(16) for m in models]
+    with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
         replies = list(pool.map(lambda j: generate(llm, j[0], text_input=j[1], max_tokens=j[2]), jobs))
-    for (_, prompt, n), reply in zip(jobs, replies):
-        assert reply.status == 200 and reply.json["text_output"] == reference.text(reference.write(prompt, n)), (
-            prompt,
-            n,
-        )
+    for (model, prompt, n), reply in zip(jobs, replies):
+        want = models[model].text(models[model].write(prompt, n))
+        assert reply.status == 200 and reply.json["text_output"] == want, (model, prompt, n)
     until(lambda: value(llm, "neso_generation_cache_bytes", "tiny") == 0)
     until(lambda: value(llm, "vllm:kv_cache_usage_perc", "paged") == 0)
+
+
+def test_which_are_computed_together(llm):
+    """Those of the model builder's kind; of the others the log says why not."""
+    reasons = dict(re.findall(r'computed one by one.* model=(\w+) version=1 reason=\\*"([^"\\]*)', llm.log()))
+    assert reasons.keys() == {"alone", "lora"}, reasons
+    assert "'continuous_batching' says so" in reasons["alone"] and "adapters" in reasons["lora"]
+
+
+def test_others_do_not_change_a_text(llm, reference):
+    """Greedy, drawn, guided and told with their chances: each beside the others as by itself."""
+    kinds = [
+        {"text_input": PROMPTS[0], "max_tokens": 40},
+        {"text_input": PROMPTS[1], "max_tokens": 30, "temperature": 1.5, "seed": 3},
+        {"text_input": PROMPTS[2], "max_tokens": 25, "temperature": 0.7, "top_p": 0.9, "top_k": 20, "seed": 4},
+        {"text_input": "x", "max_tokens": 30, "guided_regex": "[a-c]{3}[0-9]{2}"},
+        {"text_input": PROMPTS[3], "max_tokens": 35, "repetition_penalty": 3.0},
+        {"text_input": PROMPTS[3], "max_tokens": 35, "no_repeat_ngram_size": 2},
+        {"text_input": PROMPTS[4], "max_tokens": 20, "logprobs": 2},
+        {"text_input": PROMPTS[4], "max_tokens": 20, "min_tokens": 20, "logprobs": 2, "temperature": 1.0, "seed": 5},
+    ]
+    want = [generate(llm, "tiny", **k).json for k in kinds]
+    assert want[4]["text_output"] == reference.text(reference.write(PROMPTS[3], 35, repetition_penalty=3.0))
+    assert want[5]["text_output"] == reference.text(reference.write(PROMPTS[3], 35, no_repeat_ngram_size=2))
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        got = [r.json for r in pool.map(lambda k: generate(llm, "tiny", **k), kinds * 2)]
+    for alone, beside in zip(want * 2, got):
+        tokens = json.loads(beside.pop("logprobs", "[]"))
+        for a, b in zip(json.loads(alone.get("logprobs", "[]")), tokens):
+            assert list(a) == list(b) and np.allclose(
+                [t["logprob"] for t in a.values()], [t["logprob"] for t in b.values()], atol=1e-3
+            )
+        assert {k: v for k, v in alone.items() if k != "logprobs"} == beside
+
+
+def test_texts_join_and_leave(llm, reference):
+    """A long text is being written while others come and go, some of them in the midst: it is what it is alone, and so are they."""
+    connection = http.client.HTTPConnection(llm.http, timeout=60)
+    body = {"text_input": PROMPTS[0], "stream": True, "max_tokens": 400, "ignore_eos": True}
+    connection.request("POST", "/v2/models/tiny/generate_stream", json.dumps(body))
+    reply = connection.getresponse()
+    first = reply.readline() + reply.readline()
+    for i in range(12):
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            jobs = [(PROMPTS[(i + k) % 5] * (1 + k), 3 + 2 * k) for k in range(3)]
+            for (prompt, n), r in zip(
+                jobs, pool.map(lambda j: generate(llm, "tiny", text_input=j[0], max_tokens=j[1]), jobs)
+            ):
+                assert r.json["text_output"] == reference.text(reference.write(prompt, n))
+        with socket.create_connection(("127.0.0.1", llm.http_port)) as gone:
+            text = json.dumps({"text_input": PROMPTS[i % 5], "stream": True}).encode()
+            gone.sendall(
+                b"POST /v2/models/tiny/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(text)
+                + text
+            )
+    lines = (first + reply.read()).decode().splitlines()
+    text = "".join(json.loads(line[6:])["text_output"] for line in lines if line.startswith("data: "))
+    connection.close()
+    assert text == reference.text(
+        reference.write(PROMPTS[0], 400, min_length=400 + len(reference.tokenizer.encode(PROMPTS[0])))
+    )
 
 
 def test_end_of_text_and_lengths(llm, reference, exported):
@@ -315,6 +383,107 @@ def test_bad_requests(llm, body, error):
     assert reply.status == 400 and error in reply.error, reply
 
 
+def said(text):
+    return {"model": "tiny", "messages": [{"role": "user", "content": text}]}
+
+
+def formed(schema):
+    return {**said("x"), "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}}
+
+
+BAD_OPENAI = [
+    ("chat/completions", said("word " * 2000), "tokens, and model 'tiny' has room for 512"),
+    ("completions", {"model": "tiny", "prompt": "word " * 2000}, "has room for 512"),
+    ("responses", {"model": "tiny", "input": "word " * 2000}, "has room for 512"),
+    ("completions", {"model": "tiny", "prompt": "x", "n": 1000}, "'n'"),
+    ("chat/completions", {**said("x"), "n": 1000}, "'n'"),
+    ("completions", {"model": "tiny", "prompt": "a\0b"}, "NUL"),
+    ("chat/completions", said("a\0b"), "NUL"),
+    ("chat/completions", formed({"type": "no"}), "Invalid type"),
+    ("chat/completions", formed({"$ref": "http://127.0.0.1:1/x"}), "only what lies in itself"),
+    ("chat/completions", formed({"enum": ["x" * 200000, "y" * 200000]}), "the most is 262144"),
+    (
+        "chat/completions",
+        {**said("x"), "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"},
+        "tool_choice",
+    ),
+    ("embeddings", {"model": "tiny", "input": "x"}, "tiny"),
+    ("completions", {"model": "no_weights", "prompt": "x"}, "no_weights"),
+    ("chat/completions", {**said("x"), "model": "no_words"}, "no_words"),
+]
+
+
+def openai_error(llm, path, body):
+    reply = llm.post(f"/v1/{path}", body if isinstance(body, bytes) else json.dumps(body))
+    error = reply.json["error"]
+    assert set(error) == {"message", "type", "param", "code"} and 400 <= reply.status < 500, reply
+    return error["message"]
+
+
+@pytest.mark.parametrize("path, body, error", BAD_OPENAI)
+def test_bad_requests_in_openais_form(llm, path, body, error):
+    assert error in openai_error(llm, path, body)
+
+
+def test_bad_bytes_in_openais_form(llm):
+    for path in ("completions", "chat/completions", "responses"):
+        assert "UTF-8" in openai_error(llm, path, b'{"model": "tiny", "prompt": "a\xff b"}')
+
+
+def test_schemas_and_tools_that_explode_in_openais_form(llm):
+    """What leads back to itself, or grows, is answered or refused in the form of the route, and others are served on."""
+    deep = {}
+    for _ in range(100):
+        deep = {"type": "object", "properties": {"a": deep}}
+    cyclic = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
+    wide = {
+        "type": "object",
+        "properties": {f"p{i}": {"$ref": "#"} for i in range(200)},
+        "required": [f"p{i}" for i in range(200)],
+    }
+    doubled = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 4} for i in range(30)}
+    for schema in (deep, cyclic, wide, {"$defs": {**doubled, "d30": {"const": 1}}, "$ref": "#/$defs/d0"}):
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        for body in (
+            formed(schema),
+            {**said("x"), "tools": [tool]},
+            {**said("x"), "tools": [tool], "tool_choice": "none"},
+        ):
+            reply = llm.post("/v1/chat/completions", json.dumps({**body, "max_tokens": 3}))
+            assert reply.status == 200 or set(reply.json["error"]) == {"message", "type", "param", "code"}, reply
+    assert llm.post("/v1/chat/completions", json.dumps({**said("x"), "max_tokens": 3})).status == 200
+
+
+def test_clients_of_openai_that_vanish(llm, client):
+    """In the midst of a stream, several choices at once: their places are free again."""
+    for n in (1, 4):
+        stream = client.completions.create(model="tiny", prompt="x", n=n, stream=True, extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+    until(lambda: value(llm, "neso_generation_cache_bytes", "tiny") == 0)
+    until(lambda: value(llm, "neso_generation_running", "tiny") == value(llm, "neso_generation_waiting", "tiny") == 0)
+
+
+def test_templates_that_loop(exported, tmp_path):
+    """A chat template is a program of the model's: one that does not end is no end of the server, nor of what has no chat."""
+    shutil.copytree(exported / "tiny" / "1", tmp_path / "loops" / "1")
+    file = tmp_path / "loops" / "1" / "tokenizer_config.json"
+    config = json.loads(file.read_text())
+    loop = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"
+    config["chat_template"] = (
+        "{% if messages[0]['content'] == 'loop' %}" + loop + "{% endif %}{{ messages[0]['content'] }}"
+    )
+    file.write_text(json.dumps(config))
+    with Server(tmp_path, "--openai=true", "--model-control-mode=explicit", "--load-model=loops") as s:
+        ask = functools.partial(s.post, "/v1/chat/completions")
+        assert ask(json.dumps({**said("x"), "model": "loops", "max_tokens": 3})).status == 200
+        for text, error in (("loop", "did not end within 10s"), ("x", "still busy with an earlier chat")):
+            reply = ask(json.dumps({**said(text), "model": "loops", "max_tokens": 3}))
+            assert reply.status == 503 and error in reply.json["error"]["message"], reply
+        assert s.post("/v1/completions", json.dumps({"model": "loops", "prompt": "x", "max_tokens": 3})).status == 200
+        assert s.post("/v2/repository/models/loops/unload", "{}").status == 200
+
+
 def test_bad_bytes(llm):
     reply = llm.post("/v2/models/tiny/generate", b'{"text_input": "a\xff b"}')
     assert reply.status == 400 and "UTF-8" in reply.error, reply
@@ -365,6 +534,41 @@ def test_memory_of_the_cache(llm):
     assert reply.status == 400 and "keys and values" in reply.error, reply
 
 
+def test_metrics_count_every_route(llm, client):
+    """Texts of generate, of a stream, of OpenAI's routes and of a plain infer over gRPC."""
+
+    def numbers():
+        names = ("prompt_tokens_total", "tokens_total", "first_token_seconds_count", "between_tokens_seconds_count")
+        return [value(llm, f"neso_generation_{n}", "alone") or 0 for n in names]
+
+    def counted(prompt, tokens, texts, between=None):
+        nonlocal before
+        now = numbers()
+        assert now[:3] == [before[0] + prompt, before[1] + tokens, before[2] + texts], (before, now)
+        assert between is None or now[3] == before[3] + between
+        before = now
+
+    before = numbers()
+    one = generate(llm, "alone", text_input=PROMPTS[0], max_tokens=6).json
+    counted(one["num_input_tokens"], 6, 1, 0)
+    events = pieces(llm, "alone", {"text_input": PROMPTS[0], "max_tokens": 6})
+    counted(one["num_input_tokens"], 6, 1, len([e for e in events if e["text_output"]]) - 1)
+    client.completions.create(model="alone", prompt=PROMPTS[0], max_tokens=6)
+    counted(one["num_input_tokens"], 6, 1)
+    inputs = [grpcclient.InferInput("text_input", [1], "BYTES")]
+    inputs[0].set_data_from_numpy(np.array([PROMPTS[0].encode()], dtype=object))
+    done = concurrent.futures.Future()
+    with grpcclient.InferenceServerClient(llm.grpc) as c:
+        c.start_stream(lambda result, error: done.set_result(error))
+        c.async_stream_infer("alone", inputs, parameters={"max_tokens": 6})
+        assert done.result(60) is None
+    counted(one["num_input_tokens"], 6, 1)
+    generate(llm, "alone", text_input="x", top_p=7.0)
+    counted(0, 0, 0)
+    assert value(llm, "neso_generation_waiting", "alone") == value(llm, "neso_generation_running", "alone") == 0
+    assert value(llm, "vllm:generation_tokens_total", "alone") >= 24
+
+
 def test_crashes_end_no_server(llm):
     """The processes that the models run in are killed in the midst of answers: others follow them."""
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -372,10 +576,59 @@ def test_crashes_end_no_server(llm):
         for pid in isolated(llm.process.pid):
             kill(pid, signal.SIGKILL)
         replies = [j.result() for j in jobs]
-    assert all(r.status == 200 or "is not healthy" in r.error for r in replies), replies
+    assert all(r.status == 200 or r.status == 500 and "is not healthy" in r.error for r in replies), replies
     for model in ("tiny", "paged", "lora"):
         until(lambda m=model: generate(llm, m, text_input="x", max_tokens=5).status == 200)
     assert llm.process.poll() is None
+
+
+def kill_while(llm, send):
+    """What is answered to a request whose model is killed while it writes."""
+    until(lambda: generate(llm, "tiny", text_input="x", max_tokens=5).status == 200)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        job = pool.submit(send)
+        until(lambda: job.done() or value(llm, "neso_generation_cache_bytes", "tiny"))
+        for pid in isolated(llm.process.pid):
+            kill(pid, signal.SIGKILL)
+        return job.result()
+
+
+def test_a_crash_is_no_fault_of_the_request(llm):
+    """It has the status that says so, in the form of each route."""
+
+    def long(client):
+        try:
+            client.completions.create(model="tiny", prompt="x", max_tokens=500, extra_body={"ignore_eos": True})
+        except openai.APIStatusError as e:
+            return e
+
+    def stream():
+        inputs = [grpcclient.InferInput("text_input", [1], "BYTES")]
+        inputs[0].set_data_from_numpy(np.array([b"x"], dtype=object))
+        done = concurrent.futures.Future()
+        with grpcclient.InferenceServerClient(llm.grpc) as c:
+            c.start_stream(lambda result, error: done.done() or done.set_result(error))
+            c.async_stream_infer("tiny", inputs, parameters={"ignore_eos": True})
+            return done.result(60)
+
+    with openai.OpenAI(base_url=f"http://{llm.http}/v1", api_key="none", max_retries=0) as client:
+        for _ in range(5):  # one that was written before the signal says nothing
+            if (e := kill_while(llm, lambda: long(client))) is not None:
+                break
+        assert (
+            isinstance(e, openai.InternalServerError)
+            and e.body["type"] == "server_error"
+            and "not healthy" in e.message
+        )
+    for _ in range(5):
+        if (error := kill_while(llm, stream)) is not None:
+            break
+    assert "not healthy" in str(error), error
+    for _ in range(5):
+        if (r := kill_while(llm, lambda: generate(llm, "tiny", text_input="x", ignore_eos=True))).status != 200:
+            break
+    assert r.status == 500 and "is not healthy" in r.error, r
+    until(lambda: generate(llm, "tiny", text_input="x", max_tokens=5).status == 200)
 
 
 def test_without_a_configuration(exported):

@@ -83,15 +83,7 @@ func wireFiles() (*protoregistry.Files, error) {
 	config.Name, service.Name = new("model_config.proto"), new("grpc_service.proto")
 	service.Dependency = []string{config.GetName()}
 	service.Service = []*descriptorpb.ServiceDescriptorProto{wireService()}
-	files, err := protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{config, service}})
-	if err != nil {
-		return nil, err
-	}
-	ours, err := rolloutWire()
-	if err != nil {
-		return nil, err
-	}
-	return files, files.RegisterFile(ours)
+	return protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{config, service}})
 }
 
 func renameTypes(m *descriptorpb.DescriptorProto, own string) {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 from typing import Any, Optional
 
 import numpy as np
 
 from .answers import Answers
 from .calls import Calls
-from .channel import Frame, Stream
+from .channel import Frame
 from .frames import (
     CANCEL,
     COUNT,
@@ -50,8 +51,8 @@ class Connection:
 
     def __init__(
         self,
-        control: Stream,
-        descriptors: Stream,
+        control: socket.socket,
+        descriptors: socket.socket,
         outputs: Optional[Outputs] = None,
         interruptible: bool = False,
     ) -> None:

@@ -6,13 +6,14 @@ import contextlib
 import faulthandler
 import os
 import signal
+import socket
 import sys
 from collections import deque
 from typing import Any, Optional
 
 from neso_runtime.asked import Asked, connect
 from neso_runtime.bls import Bls
-from neso_runtime.channel import Closed, Frame, Stream, inherited
+from neso_runtime.channel import Closed, Frame
 from neso_runtime.connection import Connection, hello
 from neso_runtime.errors import TritonModelException, describe, full_traceback
 from neso_runtime.frames import (
@@ -43,7 +44,7 @@ from .model import complete_config, import_model, takes_devices
 class Worker:
     """One worker process: its connection, model and instances."""
 
-    def __init__(self, control: Stream, descriptors: Stream) -> None:
+    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
         self.connection = Connection(control, descriptors)
         # EXECUTE and the other frames that are the main loop's work, in order.
         self._work: deque[Frame] = deque()
@@ -212,12 +213,13 @@ def _tell_when_quit() -> None:
 
 
 def run(control: int, descriptors: int) -> int:
-    """Runs a worker over two inherited descriptors (Windows: handles); returns the exit status."""
+    """Runs a worker over two inherited descriptors; returns the exit status."""
     _tell_when_quit()
-    channels = inherited(control), inherited(descriptors)
+    for fd in (control, descriptors):
+        os.set_inheritable(fd, False)
     sys.modules.setdefault("triton_python_backend_utils", triton_python_backend_utils)
     sys.modules.setdefault("c_python_backend_utils", triton_python_backend_utils)
-    worker = Worker(*channels)
+    worker = Worker(socket.socket(fileno=control), socket.socket(fileno=descriptors))
     try:
         worker.run()
     except ProtocolError as error:

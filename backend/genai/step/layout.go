@@ -1,0 +1,95 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nesoserve/neso/backend/onnxruntime"
+	"github.com/nesoserve/neso/tensor"
+)
+
+// Names are those of the inputs and outputs of a graph. Those of keys and values, in this order,
+// have a %d for the layer.
+type Names struct {
+	Tokens, Mask, Positions, Logits string
+	Past, Present                   [2]string
+}
+
+// layout says where a graph takes tokens, and where it leaves keys and values.
+type layout struct {
+	// Places among the inputs; positions is -1 for a graph that counts itself.
+	tokens, mask, positions int
+	logits                  int // place among the outputs
+	stores                  []store
+}
+
+// store is the memory of the keys, or the values, of one layer.
+type store struct {
+	past, present int // places among inputs and outputs
+	heads, head   int64
+	datatype      tensor.Datatype
+	memory        *onnxruntime.Value
+}
+
+// token is how many bytes one token of one head has.
+func (s *store) token() int { return int(s.head) * s.datatype.Size() }
+
+// row is how many bytes a text of a length has.
+func (s *store) row(length int) int { return int(s.heads) * length * s.token() }
+
+// plan finds the inputs and outputs of a graph. The error says what of it is of another kind.
+func (n *Names) plan(g *onnxruntime.Graph, layers int) (*layout, error) {
+	l := &layout{tokens: -1, mask: -1, positions: -1, logits: -1}
+	byName := map[string]int{}
+	for i, t := range g.Inputs {
+		whole := (t.Datatype == tensor.Int64 || t.Datatype == tensor.Int32) && len(t.Shape) == 2
+		switch {
+		case t.Name == n.Tokens && whole:
+			l.tokens = i
+		case t.Name == n.Mask && whole:
+			l.mask = i
+		case t.Name == n.Positions && whole:
+			l.positions = i
+		default:
+			byName[t.Name] = i
+		}
+	}
+	for i, t := range g.Outputs {
+		if t.Name == n.Logits && t.Datatype == tensor.FP32 && len(t.Shape) == 3 {
+			l.logits = i
+		}
+	}
+	if l.tokens < 0 || l.mask < 0 || l.logits < 0 {
+		return nil, fmt.Errorf("the graph has not '%s', '%s' and, of FP32, '%s'", n.Tokens, n.Mask, n.Logits)
+	}
+	for layer := range layers {
+		for kind := range n.Past {
+			past, present := Numbered(n.Past[kind], layer), Numbered(n.Present[kind], layer)
+			at, ok := byName[past]
+			delete(byName, past)
+			to := slices.IndexFunc(g.Outputs, func(t onnxruntime.GraphTensor) bool { return t.Name == present })
+			if !ok || to < 0 {
+				return nil, fmt.Errorf("the graph has no '%s' or no '%s'", past, present)
+			}
+			t := g.Inputs[at]
+			if len(t.Shape) != 4 || t.Shape[1] < 1 || t.Shape[2] >= 0 || t.Shape[3] < 1 || t.Datatype.Size() == 0 || t.Datatype == tensor.Bytes ||
+				g.Outputs[to].Datatype != t.Datatype {
+				return nil, fmt.Errorf("'%s' is of %s%v", past, t.Datatype, t.Shape)
+			}
+			l.stores = append(l.stores, store{past: at, present: to, heads: t.Shape[1], head: t.Shape[3], datatype: t.Datatype})
+		}
+	}
+	for name := range byName {
+		return nil, fmt.Errorf("the graph has an input '%s'", name)
+	}
+	if len(g.Outputs) != len(l.stores)+1 {
+		return nil, fmt.Errorf("the graph has %d outputs, expected %d", len(g.Outputs), len(l.stores)+1)
+	}
+	return l, nil
+}
+
+// Numbered is the name of a layer's tensor.
+func Numbered(name string, layer int) string {
+	return strings.Replace(name, "%d", fmt.Sprint(layer), 1)
+}
