@@ -231,8 +231,9 @@ FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)
 
-bench-adaptive: bin/.modules ## bench/ADAPTIVE.md: latency objectives against fixed batching, in simulated time
+bench-adaptive: setup build ## bench/ADAPTIVE.md: latency objectives against fixed batching, in simulated time and on real servers; some 10 minutes
 	$(GO) test -count=1 ./internal/scheduler/dynamic -run TestObjectiveAgainstFixedSettings -report $(CURDIR)/bench/ADAPTIVE.md
+	$(PYTHON) bench/operate/adaptive.py
 
 bench: .venv/.bench build capi ## compare with the real Triton in the same run; writes bench/RESULTS.md
 	$(PYTHON) bench/compare.py

@@ -9,7 +9,8 @@ import (
 
 // The questions and orders of the protocol, for a program that has the server. The
 // documents are those of the HTTP API, as JSON; errors are *backend.Error with the
-// code and text that a client would see, or [ErrNotRunning].
+// code and text that a client would see, or [ErrNotRunning]. Where a version is asked for
+// by its number, a name such as "digits@canary" with the number -1 asks by its label.
 
 // Live returns nil, or why the server is not live: Unavailable while it stops.
 func (s *Server) Live() error {
@@ -36,6 +37,9 @@ func (s *Server) ModelReady(name string, version int64) error {
 	if err != nil {
 		return err
 	}
+	if name, version, err = e.Numbered(name, version); err != nil {
+		return err
+	}
 	return e.ModelReady(name, version)
 }
 
@@ -50,7 +54,11 @@ func (s *Server) Metadata() ([]byte, error) {
 // ModelMetadata describes a model's inputs and outputs; version -1 is the latest,
 // and all ready versions are listed then.
 func (s *Server) ModelMetadata(name string, version int64) ([]byte, error) {
-	if _, err := s.started(); err != nil {
+	e, err := s.started()
+	if err != nil {
+		return nil, err
+	}
+	if name, version, err = e.Numbered(name, version); err != nil {
 		return nil, err
 	}
 	return s.running.api.ModelMetadata(name, version)
@@ -59,10 +67,36 @@ func (s *Server) ModelMetadata(name string, version int64) ([]byte, error) {
 // Statistics returns what a model has counted, or all models for the empty name;
 // version -1 means all versions that are ready.
 func (s *Server) Statistics(name string, version int64) ([]byte, error) {
-	if _, err := s.started(); err != nil {
+	e, err := s.started()
+	if err != nil {
+		return nil, err
+	}
+	if name, version, err = e.Numbered(name, version); err != nil {
 		return nil, err
 	}
 	return s.running.api.Statistics(name, version)
+}
+
+// Rollout returns the rules for the versions of a model, and what has happened under
+// them.
+func (s *Server) Rollout(model string) ([]byte, error) {
+	e, err := s.started()
+	if err != nil {
+		return nil, err
+	}
+	return e.RoutingJSON(model)
+}
+
+// SetRollout changes the rules for the versions of a model, in control mode "explicit"
+// only: all at once, each request sees either the old ones or the new ones. change is
+// YAML or JSON with the sections of rollout.yaml; one that it lacks stays as it is, and
+// null takes one away.
+func (s *Server) SetRollout(ctx context.Context, model string, change []byte) error {
+	e, err := s.started()
+	if err != nil {
+		return err
+	}
+	return e.Route(ctx, model, change)
 }
 
 // Index lists the models of all repositories, with their states; ready leaves out
@@ -133,6 +167,9 @@ func (s *Server) Serves(name string, version int64) error {
 	if err != nil {
 		return err
 	}
+	if name, version, err = e.Numbered(name, version); err != nil {
+		return err
+	}
 	return e.Serves(name, version)
 }
 
@@ -140,6 +177,9 @@ func (s *Server) Serves(name string, version int64) error {
 func (s *Server) Labels(model string, version int64, output string) []string {
 	e, err := s.started()
 	if err != nil {
+		return nil
+	}
+	if model, version, err = e.Numbered(model, version); err != nil {
 		return nil
 	}
 	return e.Labels(model, version, output)

@@ -14,8 +14,11 @@ import (
 
 // Request is an inference request made by the program itself.
 type Request struct {
+	// Model is its name; "digits@canary" is the version of digits with that label, unless
+	// there is a model of that whole name.
 	Model string
-	// Version of the model; 0 means the latest ready one.
+	// Version of the model; 0 means the latest ready one, or the one that the rules for
+	// the versions of the model choose.
 	Version int64
 	ID      string
 	// Inputs are borrowed: their memory must not change before the call returns, and
@@ -175,13 +178,15 @@ func (s *Server) request(ctx context.Context, q Request, sink infer.Sink) (*infe
 	for i := range q.Inputs {
 		bytes += int64(len(q.Inputs[i].Data))
 	}
-	pin, err := s.running.engine.Resolve(ctx, q.Model, q.Version, bytes)
+	model, ask := s.running.engine.Inside(q.Model, q.Version)
+	pin, err := s.running.engine.ResolveFor(ctx, nil, nil, model, ask, bytes)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := pin.NewRequest(sink)
 	r.Ctx, r.ID, r.Requested, r.Parameters = ctx, q.ID, q.Outputs, q.Parameters
 	r.Priority, r.Timeout, r.Correlation, r.Flags = q.Priority, q.Timeout, q.Correlation, q.Flags
+	pin.Continue(r)
 	r.Inputs = make([]tensor.Tensor, len(q.Inputs))
 	for i, t := range q.Inputs {
 		t.Shape = t.Shape.Clone() // the server may reshape it

@@ -77,6 +77,10 @@ func (s *Server) ModelConfig(name string, version int64) ([]byte, error) {
 	if s.running == nil || s.running.engine == nil {
 		return nil, ErrNotRunning
 	}
+	name, version, err := s.running.engine.Numbered(name, version)
+	if err != nil {
+		return nil, err
+	}
 	config, _, err := s.running.engine.Model(name, version)
 	if err != nil {
 		return nil, err

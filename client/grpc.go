@@ -29,6 +29,8 @@ import (
 const (
 	service  = "/inference.GRPCInferenceService/"
 	grpcUnix = "grpc+unix:"
+	// rolloutCall is of a service of Neso's own.
+	rolloutCall = "/neso.Rollout/ModelRollout"
 
 	// pushback is the trailer by which a server says when to try again.
 	pushback = "grpc-retry-pushback-ms"
@@ -144,11 +146,15 @@ type answer struct {
 	header, trailer metadata.MD
 }
 
-// invoke makes a unary call; own are headers of this call.
+// invoke makes a unary call of the protocol's service, or of another one where method is
+// a whole path; own are headers of this call.
 func (g *overGRPC) invoke(ctx context.Context, method string, in mem.BufferSlice, own http.Header) ([]byte, error) {
 	var out received
 	var a answer
-	err := g.conn().Invoke(g.with(ctx, own), service+method, &in, &out, grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	if method[0] != '/' {
+		method = service + method
+	}
+	err := g.conn().Invoke(g.with(ctx, own), method, &in, &out, grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
 	if err != nil {
 		return nil, g.failed(ctx, err, &a)
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/nesoserve/neso/client/internal/plainjson"
 	"github.com/nesoserve/neso/internal/inferencepb"
@@ -121,6 +122,18 @@ func (g *overGRPC) unload(ctx context.Context, model string, dependents bool) er
 		"unload_dependents": {ParameterChoice: &inferencepb.ModelRepositoryParameter_BoolParam{BoolParam: dependents}},
 	}}
 	return g.ask(ctx, "RepositoryModelUnload", in, &inferencepb.RepositoryModelUnloadResponse{})
+}
+
+func (g *overGRPC) rollout(ctx context.Context, model string, change json.RawMessage) (json.RawMessage, error) {
+	in := &structpb.Struct{Fields: map[string]*structpb.Value{"model": structpb.NewStringValue(model)}}
+	if change != nil {
+		in.Fields["change"] = structpb.NewStringValue(string(change))
+	}
+	out := &structpb.Struct{}
+	if err := g.ask(ctx, rolloutCall, in, out); err != nil {
+		return nil, err
+	}
+	return json.Marshal(out.AsMap())
 }
 
 func (g *overGRPC) logSettings(ctx context.Context, change map[string]any) (json.RawMessage, error) {

@@ -61,6 +61,13 @@ func (h *overHTTP) logSettings(ctx context.Context, change map[string]any) (json
 	return h.settings(ctx, "/v2/logging", change)
 }
 
+func (h *overHTTP) rollout(ctx context.Context, model string, change json.RawMessage) (json.RawMessage, error) {
+	if change == nil {
+		return h.call(ctx, http.MethodGet, repositoryPath(model, "rollout"), nil)
+	}
+	return h.call(ctx, http.MethodPost, repositoryPath(model, "rollout"), change)
+}
+
 func (h *overHTTP) traceSettings(ctx context.Context, model string, change map[string]any) (json.RawMessage, error) {
 	path := "/v2/trace/setting"
 	if model != "" {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 )
 
 // IndexEntry is one version of a model in the server's repository. Version and
@@ -44,28 +43,21 @@ func (c *Client) Unload(ctx context.Context, model string, dependents bool) erro
 }
 
 // Rollout returns the rules for the versions of a model, and what has happened under
-// them, as JSON. It needs HTTP.
+// them, as JSON.
 func (c *Client) Rollout(ctx context.Context, model string) (json.RawMessage, error) {
 	return c.rollout(ctx, model, nil)
 }
 
 // SetRollout changes the rules for the versions of a model, all at once, and returns
 // what Rollout does. change is JSON: a section that it lacks stays as it is, and null
-// takes one away. It needs HTTP.
+// takes one away.
 func (c *Client) SetRollout(ctx context.Context, model string, change json.RawMessage) (json.RawMessage, error) {
 	return c.rollout(ctx, model, change)
 }
 
 func (c *Client) rollout(ctx context.Context, model string, change json.RawMessage) (json.RawMessage, error) {
-	if _, err := c.overHTTP("Rollout"); err != nil {
-		return nil, err
-	}
 	return call(ctx, c, control, func(t transport, ctx context.Context) (json.RawMessage, error) {
-		method, body := http.MethodGet, any(nil)
-		if change != nil {
-			method, body = http.MethodPost, change
-		}
-		return t.(*overHTTP).call(ctx, method, repositoryPath(model, "rollout"), body)
+		return t.rollout(ctx, model, change)
 	})
 }
 

@@ -21,6 +21,9 @@ type transport interface {
 	load(ctx context.Context, model string, o *Override) error
 	unload(ctx context.Context, model string, dependents bool) error
 
+	// rollout shows the rules for the versions of a model, changed first unless change is nil.
+	rollout(ctx context.Context, model string, change json.RawMessage) (json.RawMessage, error)
+
 	logSettings(ctx context.Context, change map[string]any) (json.RawMessage, error)
 	traceSettings(ctx context.Context, model string, change map[string]any) (json.RawMessage, error)
 

@@ -8,5 +8,5 @@ import "embed"
 // Worker holds neso_worker, the package that every Python worker runs, and
 // what it stands on.
 //
-//go:embed neso_runtime/*.py neso_runtime/gpu/*.py neso_worker/*.py neso_worker/frameworks/*.py
+//go:embed neso_runtime/*.py neso_runtime/gpu/*.py neso_runtime/windows/*.py neso_worker/*.py neso_worker/frameworks/*.py
 var Worker embed.FS

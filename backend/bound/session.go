@@ -69,10 +69,14 @@ func Open(control, descriptors *os.File, o Options) (*Session, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	ends, err := channel.EndsOf(control, descriptors)
+	if err != nil {
+		return nil, errors.Join(err, control.Close(), descriptors.Close())
+	}
 	host := o.Server.Host()
 	s.pid = channel.PeerOf(control)
 	s.arena = segment.NewArena(host.Allocator(), segment.DefaultInlineLimit, 0)
-	conn, err := worker.NewConn(channel.Ends{Control: control, Descriptors: descriptors}, worker.ConnOptions{
+	conn, err := worker.NewConn(ends, worker.ConnOptions{
 		Logger: s.log, Host: host, Grace: o.Grace, Serve: s.serve, KeepStuck: true, Arena: s.arena, Cause: cause,
 	})
 	if err != nil {

@@ -1,17 +1,26 @@
-"""A thousand models of which fifty fit, by hand: `.venv/bin/python bench/operate/on_demand.py`.
+"""Models on demand, by hand: `.venv/bin/python bench/operate/on_demand.py [many|starts|hot]`.
 
-Measures the latency of warm models while nothing is loaded, and while requests for cold ones have others evicted all the time; no request
-may be lost. Warm and cold requests come at fixed rates, so that both measurements have the same load but for the loads of models.
+many: a thousand models of which fifty fit. Measures the latency of warm models while nothing is loaded, and while requests for cold ones
+have others evicted all the time; no request may be lost. Warm and cold requests come at fixed rates, so that both measurements have the
+same load but for the loads of models.
+
+starts: how long a request waits for a model that has never been in, and for one that comes back: Python models, with the prepared process
+that their workers are forked from and without, and an ONNX model with 200 MB of weights in a file that is mapped.
+
+hot: processor time a request of a model that is in, in this mode and without it, by turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import http.client
 import json
+import os
 import pathlib
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +28,9 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+import procstat  # noqa: E402
+
 BODY = json.dumps({"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1], "data": [1]}]})
 CONFIG = """backend: "python"
 input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
@@ -83,42 +95,127 @@ def metrics(port):
     )
 
 
-def measure(options):
+@contextlib.contextmanager
+def serving(options, directory, *flags, first=0, **environment):
+    """A server of a repository: its ports, and its process."""
+    ports = [options.port + first + i for i in range(3)]
+    command = [
+        str(ROOT / "bin" / "neso"),
+        "serve",
+        f"--model-repository={directory}",
+        f"--python={sys.executable}",
+        *flags,
+    ]
+    for name, port in zip(("http", "grpc", "metrics"), ports):
+        command += [f"--{name}-port={port}", f"--{name}-address=127.0.0.1"]
+    with open(options.log, "ab") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})
+    try:
+        for _ in range(3000):
+            with contextlib.suppress(OSError):
+                connection = http.client.HTTPConnection("127.0.0.1", ports[0])
+                connection.request("GET", "/v2/health/ready")
+                if connection.getresponse().status == 200:
+                    break
+            time.sleep(0.01)  # polling another process: there is nothing to wait on
+        yield ports, server
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+ON_DEMAND = "--model-control-mode=on-demand"
+
+
+def many(options):
     with tempfile.TemporaryDirectory() as directory:
         models(pathlib.Path(directory), options.models)
-        ports = [options.port + i for i in range(3)]
-        command = [
-            str(ROOT / "bin" / "neso"),
-            "serve",
-            f"--model-repository={directory}",
-            "--model-control-mode=on-demand",
-        ]
-        command += [
-            f"--model-memory-limit={options.limit}",
-            f"--python={sys.executable}",
-            "--on-demand-timeout-secs=120",
-        ]
-        for name, port in zip(("http", "grpc", "metrics"), ports):
-            command += [f"--{name}-port={port}", f"--{name}-address=127.0.0.1"]
-        with open(options.log, "wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
+        flags = [ON_DEMAND, f"--model-memory-limit={options.limit}", "--on-demand-timeout-secs=120"]
+        with serving(options, directory, *flags) as (ports, _):
             return run(options, ports)
-        finally:
-            server.terminate()
-            server.wait(60)
+
+
+def weighty(directory, megabytes=200):
+    """An ONNX model whose weights lie in a file of their own: OUT is IN, a vector of a thousand, times a matrix and back."""
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rows = megabytes * 1_000_000 // 4 // 1000
+    weights = [
+        numpy_helper.from_array(np.zeros(shape, np.float32), name)
+        for name, shape in (("w", (1000, rows)), ("v", (rows, 1)))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Expand", ["IN", "wide"], ["x"]), helper.make_node("MatMul", ["x", "w"], ["y"]),
+         helper.make_node("MatMul", ["y", "v"], ["z"]), helper.make_node("Squeeze", ["z", "last"], ["OUT"])],
+        "weighty",
+        [helper.make_tensor_value_info("IN", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("OUT", TensorProto.FLOAT, [1])],
+        [*weights, numpy_helper.from_array(np.array([1, 1000]), "wide"), numpy_helper.from_array(np.array([1]), "last")],
+    )  # fmt: skip
+    version = directory / "onnx" / "1"
+    version.mkdir(parents=True)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, version / "model.onnx", save_as_external_data=True, location="weights", size_threshold=1024)
+    (version.parent / "config.pbtxt").write_text(CONFIG.replace('"python"', '"onnxruntime"'))
+
+
+def starts(options):
+    """Prints what a request waits for a load, in ms, medians."""
+    with tempfile.TemporaryDirectory() as directory:
+        models(pathlib.Path(directory), 12)
+        weighty(pathlib.Path(directory))
+        for config in pathlib.Path(directory).glob("*/config.pbtxt"):
+            config.write_text(
+                config.read_text() + 'parameters { key: "on_demand_idle_secs" value { string_value: "0.2" } }'
+            )
+        for what, environment in (("forked", {}), ("without a prepared process", {"NESO_PYTHON_ZYGOTE": "0"})):
+            with serving(options, directory, ON_DEMAND, **environment) as (ports, _):
+                client, first, again = Client(ports[0]), [], []
+                for name in [*(f"m{i}" for i in range(12)), "onnx"]:
+                    first.append(1e3 * client.infer(name))
+                    back = []
+                    for _ in range(5):
+                        time.sleep(1.5)  # it leaves: a second it stays at least
+                        back.append(1e3 * client.infer(name))
+                    again.append(statistics.median(back))
+                warm = statistics.median(1e3 * client.infer("onnx") for _ in range(50))
+            print(
+                f"{what}: the first Python model {first[0]:.0f}, further ones {statistics.median(first[1:12]):.1f}, come back "
+                f"{statistics.median(again[:12]):.1f}; ONNX first {first[12]:.0f}, come back {again[12]:.0f}, warm {warm:.1f}",
+                flush=True,
+            )
+
+
+def hot(options):
+    """Prints the processor time a request of a no-op model that is in, in both modes."""
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+        version = pathlib.Path(directory) / "noop" / "1"
+        version.mkdir(parents=True)
+        (version.parent / "config.pbtxt").write_text(CONFIG.replace('"python"', '"identity"'))
+        modes = {"none": (), "on-demand": (ON_DEMAND, "--model-memory-limit=1G")}
+        sides = {
+            m: stack.enter_context(serving(options, directory, *f, first=10 * i))
+            for i, (m, f) in enumerate(modes.items())
+        }
+        spent = {mode: [] for mode in modes}
+        for turn in range(options.turns + 1):
+            for mode, (ports, server) in sides.items():
+                before = procstat.cpu_ticks(procstat.tree(server.pid))
+                perf = [str(ROOT / "bin" / "neso"), "perf", "-m", "noop", "-u", f"127.0.0.1:{ports[0]}"]
+                perf += ["--concurrency-range", "32", "--request-count", str(options.requests)]
+                subprocess.run(perf, check=True, capture_output=True, timeout=300)
+                ticks = procstat.cpu_ticks(procstat.tree(server.pid)) - before
+                if turn:  # the first is to get warm
+                    spent[mode].append(ticks * procstat.TICK_SECONDS * 1e6 / options.requests)
+        for mode, each in spent.items():
+            print(
+                f"{mode}: {statistics.median(each):.2f} us a request ({min(each):.2f} to {max(each):.2f}, {len(each)} turns)"
+            )
 
 
 def run(options, ports):
-    for _ in range(3000):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", ports[0])
-            connection.request("GET", "/v2/health/ready")
-            if connection.getresponse().status == 200:
-                break
-        except OSError:
-            pass
-        time.sleep(0.01)  # polling another process: there is nothing to wait on
     warm = [f"m{i}" for i in range(options.warm)]
     cold = [f"m{i}" for i in range(options.warm, options.models)]
     client = Client(ports[0])
@@ -180,7 +277,10 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--port", type=int, default=18200)
     parser.add_argument("--log", default="/tmp/neso-on-demand.log")
-    measure(parser.parse_args())
+    parser.add_argument("what", nargs="?", choices=["many", "starts", "hot"], default="many")
+    parser.add_argument("--requests", type=int, default=100_000, help="of a turn of hot")
+    options = parser.parse_args()
+    {"many": many, "starts": starts, "hot": hot}[options.what](options)
 
 
 if __name__ == "__main__":

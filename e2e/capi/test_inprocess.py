@@ -59,6 +59,10 @@ def repository(tmp_path_factory) -> Path:
     for name, config in configs.items():
         (top / name / "1").mkdir(parents=True)
         (top / name / "config.pbtxt").write_text(config)
+    (top / "labelled" / "2").mkdir(parents=True)
+    (top / "labelled" / "1").mkdir()
+    (top / "labelled" / "config.pbtxt").write_text(IDENTITY + "version_policy: { all { } }\n")
+    (top / "labelled" / "rollout.yaml").write_text("labels: {stable: 1}\n")
     (top / "echo" / "1" / "model.py").write_text(ECHO)
     (top / "failing" / "1" / "model.py").write_text(FAILING)
     return top

@@ -8,8 +8,11 @@ import queue
 import shutil
 import subprocess
 
+import grpc as grpcio
 import numpy as np
 import pytest
+from bls import ask, value, write
+from google.protobuf import json_format, struct_pb2
 from repository import X, python_model, until
 from sequences import add_model
 from server import BINARY, ROOT, Server
@@ -112,10 +115,85 @@ def test_labels_move_at_once(server):
     assert asked(server, "m/versions/stable") == 1
 
 
-def neso(server, *args):
-    done = subprocess.run([BINARY, *args, "--url", server.http], capture_output=True, text=True, timeout=60)
+def neso(server, *args, url=""):
+    done = subprocess.run([BINARY, *args, "--url", url or server.http], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
     return done.stdout
+
+
+def rollout_over_grpc(server, model, change=None, **metadata):
+    with grpcio.insecure_channel(server.grpc) as channel:
+        call = channel.unary_unary(
+            "/neso.Rollout/ModelRollout",
+            request_serializer=struct_pb2.Struct.SerializeToString,
+            response_deserializer=struct_pb2.Struct.FromString,
+        )
+        fields = {"model": model} if change is None else {"model": model, "change": change}
+        request = json_format.ParseDict(fields, struct_pb2.Struct())
+        return json_format.MessageToDict(call(request, timeout=60, metadata=tuple(metadata.items())))
+
+
+def test_orders_over_grpc(server):
+    """The same document, the same changes, the same words as over HTTP; the command speaks either."""
+    said = rollout_over_grpc(server, "m", "labels: {stable: 1, canary: 2}\nweights: {stable: 3, canary: 1}")
+    assert said["rules"]["labels"] == {"stable": 1, "canary": 2} and [v["share"] for v in said["versions"]] == [
+        0.75,
+        0.25,
+        0,
+    ]
+    assert said == rollout_over_grpc(server, "m") == server.get("/v2/repository/models/m/rollout").json
+    out = neso(server, "label", "m", "canary=3", url=f"grpc://{server.grpc}")
+    assert out.split() == ["LABEL", "VERSION", "stable", "1", "canary", "3"]
+    assert asked(server, "m/versions/canary") == 3
+    assert "25.0 %" in neso(server, "rollout", "m", url=f"grpc://{server.grpc}")
+    for model, change, code, text in (
+        ("m", "labels: {a: 9}", "INVALID_ARGUMENT", "version 9 is not loaded: the version policy loads 1, 2, 3"),
+        ("m", "{", "INVALID_ARGUMENT", "the request: "),
+        ("m", "x" * 70_000, "INVALID_ARGUMENT", "the limit is 65536"),
+        ("nobody", "labels: {}", "NOT_FOUND", "'nobody' is not found"),
+        ("", None, "INVALID_ARGUMENT", "the field 'model' names no model"),
+    ):
+        with pytest.raises(grpcio.RpcError) as e:
+            rollout_over_grpc(server, model, change)
+        assert e.value.code().name == code and text in e.value.details(), (model, e.value)
+    rollout_over_grpc(server, "m", "weights: null")
+
+
+def test_labels_from_inside(tmp_path):
+    """A model that calls others names a label in their name; its sequences stay where they began."""
+    repo = tmp_path / "models"
+    write(repo, "caller", "return self.reply(self.value(self.call('callee@canary' if x[0] else 'callee', x)))")
+    for version, factor in ((1, 10), (2, 20)):
+        write(repo, "callee", f"return self.reply(x * 0 + {factor})", config=ALL)
+        if version == 1:
+            (repo / "callee" / "1").rename(repo / "callee" / "first")
+    (repo / "callee" / "1").rename(repo / "callee" / "2")
+    (repo / "callee" / "first").rename(repo / "callee" / "1")
+    (repo / "callee" / "rollout.yaml").write_text("labels: {canary: 2}\nweights: {1: 1}\n")
+    write(repo, "lost", "return self.reply(self.value(self.call('callee@none', x)))")
+    add_model(repo, "sums", more=ALL)
+    (repo / "sums" / "2").mkdir()
+    (repo / "sums" / "2" / "model.py").write_text((repo / "sums" / "1" / "model.py").read_text())
+    (repo / "sums" / "rollout.yaml").write_text("weights: {1: 1}\n")
+    write(
+        repo,
+        "adds",
+        "q = pb_utils.InferenceRequest(model_name='sums', inputs=[pb_utils.Tensor('IN', x.reshape(1, 1))],\n"
+        "    requested_output_names=['OUT'], correlation_id=7, flags=1 if x[0] == 1 else 2)\n"
+        "r = q.exec()\n"
+        "if r.has_error():\n"
+        "    raise pb_utils.TritonModelException(r.error().message())\n"
+        "return self.reply(pb_utils.get_output_tensor_by_name(r, 'OUT').as_numpy().reshape(-1))",
+    )
+    with Server(repo, "--model-control-mode=explicit", "--load-model=*") as s:
+        assert value(s, "caller", 0) == [10] and value(s, "caller", 1) == [20]
+        rules(s, "callee", {"labels": {"canary": 1}})
+        assert value(s, "caller", 1) == [10]
+        refused = s.infer("lost", ask(1))
+        assert refused.status == 500 and "'callee' has no version with the label 'none'" in refused.error
+        assert value(s, "adds", 1) == [1]
+        rules(s, "sums", {"weights": {"2": 1}})
+        assert value(s, "adds", 5) == [6], "it goes on where it began"
 
 
 def test_weights_share_and_stick(server):
@@ -204,6 +282,31 @@ def test_steps_back_from_errors_and_stays_there(server):
     rules(server, "bad", {"labels": {"old": 1}})
     assert [asked(server, "bad") for _ in range(20)] == [1] * 20, "neither a load nor a label ends it"
     assert "stepped_back" not in json.loads(neso(server, "rollout", "bad", "--resume", "--json"))
+
+
+def test_vectors_of_one_request_are_of_one_version(tmp_path):
+    """Of many texts under weights: two versions whose vectors differ, each request has those of one of them."""
+    repo = tmp_path / "models"
+    shutil.copytree(ROOT / "examples" / "openai" / "letters", repo / "letters")
+    shutil.copytree(repo / "letters" / "1", repo / "letters" / "2")
+    other = (repo / "letters" / "2" / "model.py").read_text().replace("return counts /", "return -counts /")
+    (repo / "letters" / "2" / "model.py").write_text(other)
+    with (repo / "letters" / "config.pbtxt").open("a") as f:
+        f.write(ALL)
+    (repo / "letters" / "rollout.yaml").write_text("labels: {new: 2}\nweights: {1: 1, new: 1}\n")
+    with Server(repo, "--openai=true") as s:
+        signs = collections.Counter()
+        for _ in range(24):
+            reply = s.post("/v1/embeddings", {"model": "letters", "input": ["a", "b", "c"] * 40})
+            assert reply.status == 200, reply
+            of_one = {max(v["embedding"], key=abs) for v in reply.json["data"]}
+            assert len(of_one) == 1, "the vectors of one request are of two versions"
+            signs[of_one.pop()] += 1
+        assert len(signs) == 2, signs
+        versions = by_version(s, "letters")
+        assert versions["1"]["requests"]["weight"] + versions["2"]["requests"]["weight"] == 24 * 15  # batches of eight
+        named = s.post("/v1/embeddings", {"model": "letters@new", "input": ["a"] * 3})
+        assert {max(v["embedding"], key=abs) for v in named.json["data"]} == {-1}
 
 
 def test_rules_that_cannot_hold(server):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
-from google.protobuf import duration_pb2
+from google.protobuf import duration_pb2, struct_pb2
 from repository import Gate, X, identity_model, metric, python_model, until
 from server import BINARY, ROOT, Server, free_port
 from tritonclient.utils import InferenceServerException
@@ -547,3 +547,33 @@ def test_model_files(tmp_path):
             client.load_model("n", config=config, files={"file:1/x": b"hi"})
         assert e.value.status() == "StatusCode.PERMISSION_DENIED"
         assert s.post("/v2/repository/models/m/load", "{}").status == 200
+
+
+def test_rules_for_versions_over_grpc(setting):
+    """To look is to observe, to change is to manage: as over HTTP, and with its words."""
+    s, keys = setting
+    with grpc.insecure_channel(s.grpc) as channel:
+        call = channel.unary_unary(
+            "/neso.Rollout/ModelRollout",
+            request_serializer=struct_pb2.Struct.SerializeToString,
+            response_deserializer=struct_pb2.Struct.FromString,
+        )
+
+        def asked(key, **fields):
+            request = struct_pb2.Struct()
+            request.update(fields)
+            try:
+                return call(request, timeout=60, metadata=[("x-api-key", keys.key[key])] if key else [])["model"]
+            except grpc.RpcError as e:
+                return e.code().name
+
+        assert asked("", model="open-a") == "UNAUTHENTICATED"
+        path, told = (
+            "/v2/repository/models/open-a/rollout",
+            {"open-a": 200, "PERMISSION_DENIED": 403, "UNAVAILABLE": 503},
+        )
+        for key in ("app", "watcher", "ops"):
+            headers = {"x-api-key": keys.key[key]}
+            http = s.get(path, headers=headers).status, s.post(path, {"labels": {}}, headers).status
+            ours = told[asked(key, model="open-a")], told[asked(key, model="open-a", change="labels: {}")]
+            assert ours == http and (http[0] == 200, http[1] != 403) == (key != "app", key == "ops"), (key, ours, http)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 import queue
 import signal
+import subprocess
 import threading
 
 import numpy as np
+import onnx
 import pytest
 import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 from bls import ask, value, write
+from onnx import helper, numpy_helper
 from repository import Gate, Sent, X, answer, ensemble, identity_model, metric, python_model, until
 from sequences import ACCUMULATE, Grpc, add_model
-from server import Server, descendants
+from server import BINARY, Server, descendants
 
 ON_DEMAND = "--model-control-mode=on-demand"
 LARGE = "self.x = b'x' * (100 << 20)"  # with the interpreter 130 MB
@@ -241,3 +244,107 @@ def test_streams_and_stops(tmp_path):
             assert answers.get(timeout=60) == 2
             g.stop_stream()
         assert s.process.wait(60) == 0, s.log()[-3000:]
+
+
+def onnx_model(repo, name):
+    """A model with 4 KB of weights."""
+    nodes = [helper.make_node("MatMul", ["INPUT0", "w"], ["x"]), helper.make_node("MatMul", ["x", "v"], ["OUTPUT0"])]
+    ends = [helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, ["n", 1]) for end in ("INPUT0", "OUTPUT0")]
+    weights = [
+        numpy_helper.from_array(np.full(shape, 1, np.float32), w) for w, shape in (("w", (1, 500)), ("v", (500, 1)))
+    ]
+    graph = helper.make_graph(nodes, name, ends[:1], ends[1:], weights)
+    python_model(repo, name)
+    config = repo / name / "config.pbtxt"
+    config.write_text(config.read_text().replace('"python"', '"onnxruntime"').replace("[ -1, -1 ]", "[ -1, 1 ]"))
+    (repo / name / "1" / "model.py").unlink()
+    file = repo / name / "1" / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    return file
+
+
+def test_what_is_damaged_is_told_and_comes_back_when_mended(tmp_path):
+    """Weights that are cut off, code that ends or kills its process while it loads: each who waits is told why, the pause is kept, and
+    the next request after the repair loads it."""
+    weights = onnx_model(tmp_path, "onnx")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    python_model(tmp_path, "exits", init="import os\n        os._exit(7)")
+    python_model(tmp_path, "dies", init="import os\n        os.kill(os.getpid(), 9)")
+    python_model(tmp_path, "odd")
+    code = tmp_path / "odd" / "1" / "model.py"
+    code.write_text("this is no Python\n")
+    python_model(tmp_path, "fine")
+    texts = {
+        "onnx": "model.onnx",
+        "exits": "exited with code 7",
+        "dies": "killed by SIGKILL",
+        "odd": "invalid syntax",
+    }
+    with Server(tmp_path, ON_DEMAND) as s, concurrent.futures.ThreadPoolExecutor(24) as pool:
+        sent = {name: [pool.submit(s.infer, name, X) for _ in range(6)] for name in texts}
+        assert answer(s, "fine") == 1
+        for name, text in texts.items():
+            for one in sent[name]:
+                told = one.result(60)
+                assert told.status == 503 and int(told.headers["retry-after"]) >= 1, told
+                assert told.error.startswith(f"model '{name}' could not be loaded, and is tried again in"), told
+                assert text in told.error, told
+            assert count(s, f"loading: {name}:1") == 1
+            assert index(s)[name][1].startswith("load failed: ")
+        weights.write_bytes(whole)
+        for name in ("exits", "dies", "odd"):
+            python_model(tmp_path, name)
+        for name in texts:
+            assert until(lambda name=name: s.infer(name, X).status == 200)
+            assert index(s)[name] == ("READY", "loaded on demand") and count(s, f"loading: {name}:1") == 2
+        assert answer(s, "fine") == 1
+
+
+def test_labels_of_a_model_that_is_out(tmp_path):
+    """Which version has a label is in the model's directory: a request that names one has the model loaded, as any other."""
+    for version in (1, 2):
+        python_model(tmp_path, "m", version, add=version, extra="version_policy { all { } }")
+        python_model(tmp_path, "plain", version, extra="version_policy { all { } }")
+    (tmp_path / "m" / "rollout.yaml").write_text("labels: {stable: 1, canary: 2}\nweights: {stable: 1}\n")
+    with Server(tmp_path, ON_DEMAND, "--on-demand-idle-secs=1") as s, tgrpc.InferenceServerClient(s.grpc) as g:
+
+        def out():
+            return until(lambda: index(s).get("m") == ("UNAVAILABLE", "evicted: idle"))
+
+        told = s.get("/v2/models/m/versions/stable/stats")
+        assert told.status == 503 and "which version has the label 'stable' is known once it is" in told.error, told
+        assert s.get("/v2/models/m/versions/stable/ready").status == 400 and not count(s, "loading: m:1")
+        assert s.post("/v2/models/m/versions/canary/infer", X).json["model_version"] == "2" and out()
+        assert g.infer("m", inputs(tgrpc), model_version="stable").get_response().model_version == "1" and out()
+        assert s.infer("m", X).json["model_version"] == "1"
+        missing = s.post("/v2/models/plain/versions/canary/infer", X)
+        assert missing.status == 404 and "'plain' has no version with the label 'canary'" in missing.error, missing
+        assert s.post("/v2/models/plain/versions/canary/infer", X).status == 404  # it is in, and has no rules
+        assert s.post("/v2/models/nope/versions/canary/infer", X).status == 404
+
+
+def test_a_limit_below_one_model(tmp_path):
+    """What a model has is known once it has been in: then a request is told, and the server serves what fits."""
+    python_model(tmp_path, "large", init=LARGE)
+    identity_model(tmp_path, "identity_any_fp32")
+    with Server(tmp_path, ON_DEMAND, "--model-memory-limit=20M", "--on-demand-min-residency-secs=0") as s:
+        assert answer(s, "large") == 1
+        assert until(lambda: index(s)["large"] == ("UNAVAILABLE", "evicted: memory was needed"))
+        refused = s.infer("large", X)
+        assert refused.status == 503 and refused.error.startswith(
+            "there is no memory for model 'large': it needs about 1"
+        ), refused
+        assert refused.error.endswith("and the limit is 20 MiB (--model-memory-limit)"), refused
+        assert s.infer("identity_any_fp32", X).status == 200 and s.get("/v2/health/ready").status == 200
+
+
+@pytest.mark.parametrize("value", ["-1", "much", "1e30", "0.5"])
+def test_limits_that_are_none(tmp_path, value):
+    done = subprocess.run(
+        [BINARY, "serve", f"--model-repository={tmp_path}", ON_DEMAND, f"--model-memory-limit={value}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode != 0 and "model-memory-limit" in done.stderr, done

@@ -22,13 +22,13 @@ func (e *Engine) bring(ctx context.Context, name string, ask *rollout.Ask) (m *m
 }
 
 // bringFor is bring for a request that the model caller sends.
-func (e *Engine) bringFor(ctx context.Context, caller, name string, version int64) (m *model.Model, err error) {
+func (e *Engine) bringFor(ctx context.Context, caller, name string, ask *rollout.Ask) (m *model.Model, err error) {
 	there, err := e.demand.Bring(ctx, caller, name, func() bool {
-		m = e.life.PinFor(caller, name, version)
+		m = e.life.PinInside(caller, name, ask)
 		return m != nil
 	})
 	if !there && err == nil {
-		err = e.life.Explain(name, version)
+		err = e.explain(name, ask)
 	}
 	return m, err
 }

@@ -41,13 +41,15 @@ func (h *host) infer(req *backend.Request) error {
 	for i := range req.Inputs {
 		bytes += int64(req.Inputs[i].Size())
 	}
-	p, err := h.e.pinFor(req.Ctx, req.Caller.Model, req.ModelName, req.ModelVersion, bytes)
+	model, ask := h.e.Inside(req.ModelName, req.ModelVersion)
+	p, err := h.e.pinFor(req.Ctx, req.Caller.Model, model, &ask, bytes)
 	if err != nil {
-		if h.e.demand == nil && h.e.life.Find(req.ModelName, req.ModelVersion) == nil {
+		if h.e.demand == nil && ask.Label == "" && h.e.life.Find(model, ask.Version) == nil {
 			return backend.Errorf(backend.Internal, "Failed for execute the inference request. Model '%s' is not ready.", req.ModelName)
 		}
 		return err
 	}
+	p = p.follow(&ask, req.Correlation)
 	if req.Caller.Single && p.Model.Config().Decoupled {
 		p.Unpin()
 		return backend.Errorf(backend.Internal, "Model %s is using the decoupled. "+
@@ -56,7 +58,7 @@ func (h *host) infer(req *backend.Request) error {
 	}
 	responder, leave := req.Responder, func() {}
 	if c := req.Caller; c.Model != "" {
-		loop := h.e.life.Called(c.Model, req.ModelName)
+		loop := h.e.life.Called(c.Model, model)
 		if loop && c.Abandoned {
 			p.Unpin()
 			return backend.Errorf(backend.Cancelled, "nobody waits for the request that makes this call, which leads back to its model")
@@ -175,7 +177,8 @@ func (h *host) Unload(_ context.Context, model string, dependents bool) error {
 // Ready looks at the model alone: while the server stops, models that still
 // work may call others that still serve.
 func (h *host) Ready(model string, version int64) bool {
-	return h.e.modelReady(model, version) == nil
+	name, number, err := h.e.Numbered(model, version)
+	return err == nil && h.e.modelReady(name, number) == nil
 }
 
 func (h *host) Activity(trace, name string, at int64) { h.e.o.Tracer.Note(trace, name, at) }
@@ -188,12 +191,17 @@ func (h *host) Document(q backend.Question) ([]byte, error) {
 	case backend.AboutReady:
 		return nil, h.e.Ready()
 	case backend.AboutLabels:
-		return json.Marshal(h.e.Labels(q.Model, q.Version, q.Output))
+		name, number, err := h.e.Numbered(q.Model, q.Version)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(h.e.Labels(name, number, q.Output))
 	case backend.AboutService:
-		m := h.e.life.PinFor("", q.Model, q.Version)
+		name, ask := h.e.Inside(q.Model, q.Version)
+		m := h.e.life.PinInside("", name, &ask)
 		if m == nil { // a request may have it loaded
 			var err error
-			if m, err = h.e.bringFor(context.Background(), "", q.Model, q.Version); err != nil {
+			if m, err = h.e.bringFor(context.Background(), "", name, &ask); err != nil {
 				return nil, err
 			}
 		}

@@ -117,15 +117,15 @@ func (e *Engine) continues(m *model.Model) bool {
 // pinFor is Resolve for requests from inside the server, which pass also while
 // it stops, or the model that sends them is being unloaded: it still works for a
 // request, and may need another model.
-func (e *Engine) pinFor(ctx context.Context, caller, name string, version int64, bytes int64) (Pin, error) {
+func (e *Engine) pinFor(ctx context.Context, caller, name string, ask *rollout.Ask, bytes int64) (Pin, error) {
 	room, refusal := e.admission.enter(ledger.Asker{}, bytes, true)
 	if refusal != nil {
 		return Pin{}, refusal
 	}
-	m := e.life.PinFor(caller, name, version)
+	m := e.life.PinInside(caller, name, ask)
 	if m == nil {
 		var err error
-		if m, err = e.bringFor(ctx, caller, name, version); err != nil {
+		if m, err = e.bringFor(ctx, caller, name, ask); err != nil {
 			e.admission.leave(room)
 			return Pin{}, err
 		}

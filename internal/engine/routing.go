@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
@@ -16,18 +17,60 @@ import (
 // none. What has no request in flight may do with a number: of two questions each sees
 // the label where it stands.
 func (e *Engine) Version(name string, ask rollout.Ask) (int64, error) {
-	if ask.Label == "" {
+	if ask.Label == "" || ask.Chosen {
 		return ask.Version, nil
 	}
 	if v, ok := e.life.Labelled(name, ask.Label); ok {
 		return v, nil
 	}
+	if e.comes(name) {
+		return 0, backend.Errorf(backend.Unavailable, "model '%s' is not loaded: which version has the label '%s' is known once it is", name,
+			ask.Label)
+	}
 	return 0, e.life.ExplainLabel(name, ask.Label)
 }
 
-// Labelled reports whether versions of a model that serves may have labels: where nobody
-// has given any, clients are told what they were told before there were labels.
-func (e *Engine) Labelled(name string) bool { return e.life.HasRules(name) }
+// Labelled reports whether versions of a model may have labels: where nobody has given
+// any, clients are told what they were told before there were labels. What a model has
+// that is loaded on demand is known once it is.
+func (e *Engine) Labelled(name string) bool { return e.life.HasRules(name) || e.comes(name) }
+
+// comes reports whether a model that is not in would be loaded for a request.
+func (e *Engine) comes(name string) bool {
+	return e.demand != nil && !e.life.ServesNow(name) && e.demand.Serves(name, -1) == nil
+}
+
+// Named takes a name of the form MODEL@LABEL or MODEL@VERSION apart, unless there is a
+// model of that whole name.
+func (e *Engine) Named(name string) (model string, ask rollout.Ask) {
+	if model, ask, ok := rollout.SplitName(name); ok && e.Serves(name, -1) != nil {
+		return model, ask
+	}
+	return name, rollout.Ask{Version: -1}
+}
+
+// Inside is Named for who is in the process and has but a number for a version, -1 for
+// none: programs, models, the C library. Where there is no such model the name is whole,
+// and they are told what they were told before there were labels.
+func (e *Engine) Inside(name string, version int64) (model string, ask rollout.Ask) {
+	if version == -1 && strings.Contains(name, "@") {
+		if model, ask := e.Named(name); model != name && e.Serves(model, -1) == nil {
+			return model, ask
+		}
+	}
+	return name, rollout.Ask{Version: version}
+}
+
+// Numbered is Inside for what has no request in flight.
+func (e *Engine) Numbered(name string, version int64) (model string, number int64, err error) {
+	model, ask := e.Inside(name, version)
+	number, err = e.Version(model, ask)
+	return model, number, err
+}
+
+// Settle chooses the version of a request that names none, for one that becomes several
+// requests to the model: what it returns leads all of them there.
+func (e *Engine) Settle(name string, ask rollout.Ask) rollout.Ask { return e.life.Choose(name, ask) }
 
 func (e *Engine) explain(name string, ask *rollout.Ask) *backend.Error {
 	if ask.Label != "" {
@@ -52,6 +95,19 @@ func (p Pin) Continue(r *infer.Request) Pin {
 	p.Model = m
 	p.route.Reason = rollout.BySequence
 	r.Owner, r.ModelVersion = m, m.Version()
+	return p
+}
+
+// follow is Continue for a request of a model, which is still to be made.
+func (p Pin) follow(ask *rollout.Ask, id backend.CorrelationID) Pin {
+	name := p.Model.Config().Name
+	if ask.Version != -1 || id.IsZero() || !p.e.life.HasRules(name) || p.Model.HoldsSequence(id) {
+		return p
+	}
+	if m := p.e.life.Sibling(name, id, p.Model); m != nil {
+		p.Model.Unpin()
+		p.Model = m
+	}
 	return p
 }
 

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/internal/rollout"
+	"github.com/nesoserve/neso/tensor"
 )
 
 func wantLabelled(t *testing.T, e *Engine, label string, want int64) {
@@ -141,7 +143,7 @@ func TestStepsBack(t *testing.T) {
 func TestFromInside(t *testing.T) {
 	e := ruled(t, &nesotest.Echo{}, "weights: {1: 99, 2: 1}")
 	for range 100 {
-		p, err := e.pinFor(t.Context(), "", "a", -1, 0)
+		p, err := e.pinFor(t.Context(), "", "a", &rollout.Ask{Version: -1}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,4 +165,82 @@ func TestRulesNeedExplicitMode(t *testing.T) {
 	e := server(t, o, &nesotest.Echo{Name: "echo"})
 	wantError(t, e.Route(t.Context(), "a", []byte("{}")), backend.Unavailable, "the rules for the versions of a model can be changed with "+
 		"--model-control-mode=explicit only; otherwise the file rollout.yaml in the model's directory has them")
+}
+
+// inside sends a request as a model does.
+func inside(e *Engine, name string, id backend.CorrelationID, flags backend.Flags) error {
+	done := make(chan error, 1)
+	err := e.Host().Infer(&backend.Request{
+		ModelName: name, ModelVersion: -1, BatchSize: 1, Ctx: context.Background(), Responder: asked(done), Inputs: []tensor.Tensor{input(2)},
+		Correlation: id, Flags: flags,
+	})
+	if err != nil {
+		return err
+	}
+	return <-done
+}
+
+// TestLabelsFromInside: models and programs, who have numbers for versions, name a label
+// in the model's name.
+func TestLabelsFromInside(t *testing.T) {
+	var last atomic.Int64
+	e := ruled(t, &nesotest.Echo{OnExecute: func(_ context.Context, cfg backend.Config, _ *backend.Batch) (bool, error) {
+		last.Store(version(&cfg))
+		return false, nil
+	}}, "labels: {stable: 1, canary: 2}\nweights: {1: 1}")
+	for name, want := range map[string]int64{"a": 1, "a@stable": 1, "a@canary": 2, "a@2": 2} {
+		if err := inside(e, name, backend.CorrelationID{}, 0); err != nil || last.Load() != want {
+			t.Errorf("%s: served by %d, %v; want %d", name, last.Load(), err, want)
+		}
+		if name == "a" {
+			want = -1
+		}
+		if model, number, err := e.Numbered(name, -1); err != nil || model != "a" || number != want {
+			t.Errorf("%s: %s version %d, %v; want %d", name, model, number, err, want)
+		}
+	}
+	wantError(t, inside(e, "a@none", backend.CorrelationID{}, 0), backend.Internal,
+		"Model a@none - Error when running inference: Request for unknown model: 'a' has no version with the label 'none'")
+	wantError(t, inside(e, "b@stable", backend.CorrelationID{}, 0), backend.Internal,
+		"Model b@stable - Error when running inference: Failed for execute the inference request. Model 'b@stable' is not ready.")
+	if model, ask := e.Inside("a@canary", 1); model != "a@canary" || ask.Version != 1 {
+		t.Errorf("beside a number: %s, %+v", model, ask)
+	}
+}
+
+// TestOneChoiceForManyRequests: what was chosen once leads there, as long as it serves.
+func TestOneChoiceForManyRequests(t *testing.T) {
+	e := ruled(t, &nesotest.Echo{}, "labels: {x: 1}\nweights: {1: 1, 2: 1}")
+	went := map[int64]bool{}
+	for range 60 {
+		ask := e.Settle("a", rollout.Ask{Version: -1})
+		if !ask.Chosen || ask.Reason != rollout.ByWeight {
+			t.Fatalf("got %+v", ask)
+		}
+		for range 3 {
+			p, err := e.ResolveFor(t.Context(), nil, nil, "a", ask, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Model.Version() != ask.Version || p.route.Reason != rollout.ByWeight {
+				t.Fatalf("chosen %d, served by %d for %s", ask.Version, p.Model.Version(), p.route.Reason)
+			}
+			p.Unpin()
+		}
+		went[ask.Version] = true
+	}
+	if len(went) != 2 {
+		t.Errorf("all went to %v", went)
+	}
+	if ask := e.Settle("a", rollout.Ask{Version: 2}); ask.Chosen {
+		t.Errorf("a number is no choice: %+v", ask)
+	}
+	if ask := e.Settle("a", rollout.Ask{Version: -1, Label: "x"}); ask.Version != 1 || ask.Reason != rollout.ByLabel {
+		t.Errorf("got %+v", ask)
+	}
+	p, err := e.ResolveFor(t.Context(), nil, nil, "a", rollout.Ask{Version: 9, Chosen: true}, 0)
+	if err != nil || p.route.Reason != rollout.ByWeight {
+		t.Fatalf("a version that is gone: %v, %v", p.route, err)
+	}
+	p.Unpin()
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/nesoserve/neso/internal/auth"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
@@ -22,8 +23,8 @@ const (
 	keyAPIKey        = "x-api-key"
 )
 
-// operations says what the calls mean for keys. LogSettings and TraceSetting
-// change something when they carry settings, see authorize. A call that is not
+// operations says what the calls mean for keys. LogSettings, TraceSetting and
+// ModelRollout change something when they carry that, see authorize. A call that is not
 // here is refused.
 var operations = map[string]auth.Operation{
 	"Check":                        auth.Probe,
@@ -43,6 +44,7 @@ var operations = map[string]auth.Operation{
 	"RepositoryModelLoad":          auth.Control,
 	"RepositoryModelUnload":        auth.Control,
 	"RepositoryBind":               auth.Control,
+	rolloutMethod:                  auth.Observe,
 	"SystemSharedMemoryStatus":     auth.Observe,
 	"SystemSharedMemoryRegister":   auth.Control,
 	"SystemSharedMemoryUnregister": auth.Control,
@@ -138,6 +140,8 @@ func (s *Server) authorize(ctx context.Context, name string, message any) error 
 		if len(q.Settings) > 0 {
 			op = auth.Control
 		}
+	case *structpb.Struct:
+		op, model = rolloutAccess(q)
 	default:
 		return nil
 	}

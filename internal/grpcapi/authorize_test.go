@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/nesoserve/neso/internal/auth"
@@ -20,7 +21,7 @@ func TestEveryCallIsThoughtOf(t *testing.T) {
 }
 
 func names(s *Server) (all []string) {
-	for _, m := range append(serviceDesc(s).Methods, bindingDesc(s).Methods...) {
+	for _, m := range slices.Concat(serviceDesc(s).Methods, bindingDesc(s).Methods, rolloutDesc(s).Methods) {
 		all = append(all, m.MethodName)
 	}
 	for _, m := range serviceDesc(s).Streams {

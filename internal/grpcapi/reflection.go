@@ -83,7 +83,15 @@ func wireFiles() (*protoregistry.Files, error) {
 	config.Name, service.Name = new("model_config.proto"), new("grpc_service.proto")
 	service.Dependency = []string{config.GetName()}
 	service.Service = []*descriptorpb.ServiceDescriptorProto{wireService()}
-	return protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{config, service}})
+	files, err := protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{config, service}})
+	if err != nil {
+		return nil, err
+	}
+	ours, err := rolloutWire()
+	if err != nil {
+		return nil, err
+	}
+	return files, files.RegisterFile(ours)
 }
 
 func renameTypes(m *descriptorpb.DescriptorProto, own string) {

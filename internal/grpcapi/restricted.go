@@ -29,6 +29,7 @@ var categories = map[string]string{
 	"RepositoryModelLoad":          "model-repository",
 	"RepositoryModelUnload":        "model-repository",
 	"RepositoryBind":               "model-repository",
+	rolloutMethod:                  "model-repository",
 	"SystemSharedMemoryStatus":     "shared-memory",
 	"SystemSharedMemoryRegister":   "shared-memory",
 	"SystemSharedMemoryUnregister": "shared-memory",

@@ -139,6 +139,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.grpc.RegisterService(serviceDesc(s), s)
 	s.grpc.RegisterService(bindingDesc(s), s)
+	s.grpc.RegisterService(rolloutDesc(s), s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, &health{s: s})
 	if !o.NoReflection {
 		if err := s.reflect(); err != nil {

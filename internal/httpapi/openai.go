@@ -66,10 +66,8 @@ func (s *Server) openAI(w *openai.Writer, r *http.Request, caller *auth.Caller, 
 	if !ok {
 		return
 	}
-	model, ask := s.openAIName(q.Model)
-	ask.Fields = fields(r.Header)
 	o := flight.Options{
-		Engine: s.engine, Caller: caller, Model: model, Ask: ask, Came: received, Limit: s.o.MaxInputSize,
+		Engine: s.engine, Caller: caller, Model: m.model, Ask: m.ask, Came: received, Limit: s.o.MaxInputSize,
 		Heavily: func(stop <-chan struct{}, size int, f func() *backend.Error) *backend.Error {
 			return s.heavily(stop, size >= heavyText, f)
 		},
@@ -92,12 +90,20 @@ func (s *Server) openAI(w *openai.Writer, r *http.Request, caller *auth.Caller, 
 		out.kept.Free()
 		caller.Spend(out.reply.Cost())
 	}()
-	out.answer(f, m)
+	out.answer(f, m.Mapping)
+}
+
+// meant is the model that a request is for: all that the request becomes goes to the
+// version that was chosen for it, which the mapping is of.
+type meant struct {
+	*openai.Mapping
+	model string
+	ask   rollout.Ask
 }
 
 // readOpenAI reads a body and finds its model; if something is wrong it answers.
 func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Caller, c *inference, route openai.Route) (
-	q *openai.Request, calls *openai.Calls, m *openai.Mapping, ok bool,
+	q *openai.Request, calls *openai.Calls, m meant, ok bool,
 ) {
 	body, err := s.controlBody(w, r, c)
 	if more := openai.Weight(body); err == nil && more > smallBody {
@@ -109,24 +115,25 @@ func (s *Server) readOpenAI(w *openai.Writer, r *http.Request, caller *auth.Call
 	}
 	if err != nil {
 		s.replyError(w, w.Header(), jsonType, backend.AsError(err))
-		return nil, nil, nil, false
+		return nil, nil, m, false
 	}
 	var bad *openai.Error
 	large := len(body) >= heavyText
 	if !s.inTurn(r, large, func() { q, bad = openai.Parse(route, body) }) {
-		return nil, nil, nil, false
+		return nil, nil, m, false
 	}
 	if bad == nil {
-		name, _ := s.openAIName(q.Model)
-		if fail := caller.May(auth.Inference, name); fail != nil {
+		m.model, m.ask = s.openAIName(q.Model)
+		if fail := caller.May(auth.Inference, m.model); fail != nil {
 			auth.Note(s.engine.Refusals(), fail, from(r)...)
 			s.replyError(w, w.Header(), jsonType, fail)
-			return nil, nil, nil, false
+			return nil, nil, m, false
 		}
-		m, bad = s.offered(r.Context(), q.Model)
+		m.ask.Fields = fields(r.Header)
+		bad = s.choose(r.Context(), q.Model, &m)
 	}
-	if bad == nil && !s.inTurn(r, large, func() { calls, bad = q.Calls(m) }) {
-		return nil, nil, nil, false
+	if bad == nil && !s.inTurn(r, large, func() { calls, bad = q.Calls(m.Mapping) }) {
+		return nil, nil, m, false
 	}
 	if bad != nil {
 		s.failOpenAI(w, bad)
@@ -147,16 +154,23 @@ func (s *Server) failOpenAI(w *openai.Writer, bad *openai.Error) {
 
 // openAIName takes the name of a model apart: behind an '@' stands the label or the
 // number of a version, unless there is a model of that whole name.
-func (s *Server) openAIName(name string) (model string, ask rollout.Ask) {
-	if model, ask, ok := rollout.SplitName(name); ok && s.engine.Serves(name, -1) != nil {
-		return model, ask
+func (s *Server) openAIName(name string) (model string, ask rollout.Ask) { return s.engine.Named(name) }
+
+// choose chooses the version for a request, and finds what that is to the API. A model
+// that is not loaded yet has no rules to choose by: then it is chosen once it is.
+func (s *Server) choose(ctx context.Context, name string, m *meant) (bad *openai.Error) {
+	m.ask = s.engine.Settle(m.model, m.ask)
+	chosen := m.ask.Chosen
+	m.Mapping, bad = s.offered(ctx, name, m.model, m.ask)
+	if m.ask = s.engine.Settle(m.model, m.ask); bad == nil && m.ask.Chosen != chosen {
+		m.Mapping, bad = s.offered(ctx, name, m.model, m.ask)
 	}
-	return name, rollout.Ask{Version: -1}
+	return bad
 }
 
-// offered returns what a model is to the API that is ready, or can be loaded.
-func (s *Server) offered(ctx context.Context, name string) (*openai.Mapping, *openai.Error) {
-	model, ask := s.openAIName(name)
+// offered returns what a model, which the client calls name, is to the API that is ready,
+// or can be loaded.
+func (s *Server) offered(ctx context.Context, name, model string, ask rollout.Ask) (*openai.Mapping, *openai.Error) {
 	version, err := s.engine.Version(model, ask)
 	var cfg *modelconfig.Config
 	if err == nil {
@@ -181,7 +195,8 @@ func (s *Server) openAIModels(w *openai.Writer, r *http.Request, caller *auth.Ca
 	h["Content-Type"] = jsonType
 	created := s.started.Unix()
 	if t.endpoint == openAIModel {
-		if _, bad := s.offered(r.Context(), t.name); bad != nil {
+		model, ask := s.openAIName(t.name)
+		if _, bad := s.offered(r.Context(), t.name, model, ask); bad != nil {
 			s.failOpenAI(w, bad)
 			return
 		}

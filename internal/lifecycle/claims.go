@@ -60,24 +60,29 @@ func busyError(model string, passes bool) error {
 // must not wait: what it waits for may be its own load.
 func (m *Manager) patiently(ctx context.Context, do func() error) error {
 	for {
-		err := do()
-		var b busy
-		if !errors.As(err, &b) {
-			return err
-		}
-		for freed := m.blocked(b); freed != nil; freed = m.blocked(b) {
-			select {
-			case <-freed:
-			case <-ctx.Done():
-				return err
-			case <-m.ctx.Done():
-				return err
-			}
-		}
-		if ctx.Err() != nil || m.ctx.Err() != nil {
+		if err := do(); !m.outlast(ctx, err) {
 			return err
 		}
 	}
+}
+
+// outlast waits until what is in the way, as err says, has ended. It returns false where
+// nothing is, and where ctx or the server ends before.
+func (m *Manager) outlast(ctx context.Context, err error) bool {
+	var b busy
+	if !errors.As(err, &b) {
+		return false
+	}
+	for freed := m.blocked(b); freed != nil; freed = m.blocked(b) {
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		case <-m.ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil && m.ctx.Err() == nil
 }
 
 // blocked returns nil when what was in the way is not there any more, else what is

@@ -188,17 +188,45 @@ func (m *Manager) PinAsked(name string, ask *rollout.Ask) (v *model.Model, route
 	}
 }
 
+// PinInside is PinAsked for a request from inside the server, which the model caller may
+// send, or nobody: without a label it is PinFor.
+func (m *Manager) PinInside(caller, name string, ask *rollout.Ask) *model.Model {
+	if ask.Label == "" {
+		return m.PinFor(caller, name, ask.Version)
+	}
+	v, _ := m.PinAsked(name, ask)
+	return v
+}
+
+// Choose chooses the version that PinAsked is to find for an ask that names none. Once it
+// serves no longer, PinAsked chooses anew.
+func (m *Manager) Choose(name string, ask rollout.Ask) rollout.Ask {
+	s := m.table.Load().models[name]
+	if s == nil || s.plan == nil || ask.Version != -1 {
+		return ask
+	}
+	if v, why := s.choose(&ask); v != nil {
+		ask.Version, ask.Chosen, ask.Reason = v.Version(), true, why
+	}
+	return ask
+}
+
 func (s *served) choose(ask *rollout.Ask) (*model.Model, rollout.Reason) {
+	version := ask.Version
+	if ask.Chosen {
+		if v := s.find(version); v != nil {
+			return v, ask.Reason
+		}
+		version = -1
+	}
 	switch {
 	case ask.Label != "":
 		if v, ok := s.plan.Label(ask.Label); ok {
 			return s.find(v), rollout.ByLabel
 		}
 		return nil, rollout.ByLabel
-	case ask.Version != -1:
-		return s.find(ask.Version), rollout.ByNumber
-	case ask.Inside:
-		return s.find(-1), rollout.ByDefault
+	case version != -1:
+		return s.find(version), rollout.ByNumber
 	}
 	key := ""
 	if h := s.plan.Rules.Sticky; h != "" && ask.Fields != nil {

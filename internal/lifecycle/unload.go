@@ -112,11 +112,17 @@ func (m *Manager) Unload(name string, dependents bool) error {
 }
 
 // Evict is Unload for who will load each model again that is asked for: the ensembles
-// that go with it do not come back with it.
-func (m *Manager) Evict(name string) error {
+// that go with it do not come back with it. An error comes when the load that was in the
+// way has ended, by then another model may be the one to leave; and when the server stops,
+// at the end of ctx.
+func (m *Manager) Evict(ctx context.Context, name string) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.unloadNamedLocked(name, false, true)
+	err := m.unloadNamedLocked(name, false, true)
+	m.mu.Unlock()
+	if err != nil && !m.outlast(ctx, err) {
+		<-ctx.Done()
+	}
+	return err
 }
 
 func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {

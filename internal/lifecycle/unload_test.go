@@ -167,7 +167,7 @@ func TestEnsemblesComeBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			case "evict":
-				if err := m.Evict(name); err != nil {
+				if err := m.Evict(t.Context(), name); err != nil {
 					t.Fatal(err)
 				}
 			case "break":

@@ -58,7 +58,20 @@ func (l *Loader) Bring(ctx context.Context, caller, name string, pin func() bool
 		} else if err != nil {
 			return false, err
 		}
+		found := pin()
+		l.came(name)
+		if found {
+			return true, nil
+		}
 	}
+}
+
+// came notes that who was told that a model is in has it, or does without.
+func (l *Loader) came(name string) {
+	l.mu.Lock()
+	l.machine.Came(name)
+	l.mu.Unlock()
+	l.signal()
 }
 
 // wait returns when the model has come in, which may be over already, or why it has not.
@@ -78,22 +91,26 @@ func (l *Loader) wait(ctx context.Context, timeout <-chan time.Time, caller, nam
 	case a := <-w.answer:
 		return a.err
 	case <-ctx.Done():
-		l.leave(id, name)
+		l.leave(w, id, name)
 		return backend.AsError(ctx.Err())
 	case <-timeout:
-		return l.timeout(l.leave(id, name))
+		return l.timeout(l.leave(w, id, name))
 	case <-l.ctx.Done():
-		l.leave(id, name)
+		l.leave(w, id, name)
 		return backend.Errorf(backend.Unavailable, "Server exiting")
 	}
 }
 
 // leave ends a wait, and returns how the model was.
-func (l *Loader) leave(id uint64, name string) residency.Standing {
+func (l *Loader) leave(w *waiter, id uint64, name string) residency.Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiters, id)
-	l.machine.Leave(id, name)
+	if l.waiters[id] != nil {
+		delete(l.waiters, id)
+		l.machine.Leave(id, name)
+	} else if a := <-w.answer; a.err == nil { // it has just been told
+		l.machine.Came(name)
+	}
 	l.signal()
 	return l.machine.Standing(name)
 }
@@ -216,15 +233,18 @@ func (l *Loader) Load(ctx context.Context, r lifecycle.Request) error {
 	l.signal()
 	select {
 	case a := <-w.answer:
-		if a.failure != nil {
+		switch {
+		case a.failure != nil:
 			return a.failure
+		case a.err == nil:
+			l.came(r.Name)
 		}
 		return a.err
 	case <-ctx.Done():
-		l.leave(id, r.Name)
+		l.leave(w, id, r.Name)
 		return backend.AsError(ctx.Err())
 	case <-l.ctx.Done():
-		l.leave(id, r.Name)
+		l.leave(w, id, r.Name)
 		return backend.Errorf(backend.Unavailable, "Server exiting")
 	}
 }

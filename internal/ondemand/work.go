@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/lifecycle"
@@ -37,9 +36,6 @@ func (l *Loader) ended(tell func(m *residency.Machine)) {
 	l.mu.Unlock()
 	l.signal()
 }
-
-// busyPause is after how long an eviction is tried again that a load stands in the way of.
-const busyPause = 50 * time.Millisecond
 
 // mostParts bounds how many models an ensemble is read with.
 const mostParts = 1024
@@ -78,11 +74,7 @@ func (l *Loader) load(name string, inside bool) {
 
 func (l *Loader) evict(name string, why residency.Reason) {
 	l.remember(name)
-	if err := l.o.Life.Evict(name); err != nil { // a load is in the way
-		select { // the machine tries again at once, and the load may take long
-		case <-time.After(busyPause):
-		case <-l.ctx.Done():
-		}
+	if err := l.o.Life.Evict(l.ctx, name); err != nil { // a load was in the way
 		l.ended(func(m *residency.Machine) { m.Kept(name) })
 		return
 	}

@@ -99,9 +99,12 @@ type entry struct {
 	parts    []string
 	traits   Traits
 	fixed    bool  // it could not be brought back as it is
+	taken    bool  // somebody has unloaded it: requests do not bring it back
 	since    int64 // when it came in
 	// doomed is one that leaves as soon as the ensembles that use it have.
 	doomed bool
+	// arriving counts those who have been told that it is in, and have not come yet.
+	arriving int
 
 	failures int // since the last load that did not fail
 	failure  error
@@ -200,7 +203,7 @@ func (m *Machine) compose(e *entry, parts []string) {
 func (m *Machine) Want(now int64, id uint64, name, caller string) error {
 	e := m.entry(name)
 	switch {
-	case e.why == TakenOut && e.state == Out:
+	case e.taken && e.state == Out:
 		return ErrTakenOut
 	case e.state == Out && e.failure != nil && now < e.retry:
 		m.counts.RefusedFailed++
@@ -224,7 +227,7 @@ func (m *Machine) Ask(now int64, id uint64, name string) {
 // a load has failed not long ago.
 func (m *Machine) Release(name string) {
 	e := m.entry(name)
-	if e.state == Out && e.why == TakenOut {
+	if e.taken = false; e.why == TakenOut {
 		e.why = Never
 	}
 	e.failures, e.failure, e.retry, e.read = 0, nil, 0, e.read && e.failure == nil
@@ -260,6 +263,10 @@ func (m *Machine) Leave(id uint64, name string) {
 		delete(m.wants, name)
 	}
 }
+
+// Came notes that one who was told that a model is in has it, or does not want it any
+// more. It is not evicted before: else it could leave between the two, again and again.
+func (m *Machine) Came(name string) { m.entry(name).arriving-- }
 
 // Sketch is what reading a model without loading it has shown.
 type Sketch struct {
@@ -311,7 +318,7 @@ func (m *Machine) Failed(now int64, name string, err error, in func(name string)
 	m.counts.Failures++
 	m.end(now, name, in)
 	e := m.entry(name)
-	if e.state != Out {
+	if e.state != Out || e.taken {
 		return
 	}
 	e.why, e.failure, e.read = LoadFailed, err, false
@@ -339,7 +346,7 @@ func (m *Machine) end(now int64, name string, in func(name string) bool) {
 			continue
 		}
 		if !in(member) {
-			e.move(Out, Never)
+			e.move(Out, e.outside())
 			continue
 		}
 		why := Demanded
@@ -365,14 +372,22 @@ func (m *Machine) Kept(name string) {
 	}
 }
 
-// TakeOut notes that somebody has unloaded a model, and that requests are not to bring
-// it back.
+// TakeOut notes that somebody has unloaded a model, or is about to, and that requests are
+// not to bring it back until Release.
 func (m *Machine) TakeOut(name string) {
 	e := m.entry(name)
-	if e.state == In {
+	if e.taken = true; e.state == In {
 		e.move(Out, TakenOut)
 	}
 	e.why = TakenOut
+}
+
+// outside is why a model is out that was not evicted.
+func (e *entry) outside() Reason {
+	if e.taken {
+		return TakenOut
+	}
+	return Never
 }
 
 // Resident is a model that is in, whoever has loaded it.
@@ -405,7 +420,7 @@ func (m *Machine) Sync(now int64, in []Resident) {
 	}
 	for _, e := range m.models {
 		if e.state == In && !there[e.name] {
-			e.move(Out, Never)
+			e.move(Out, e.outside())
 		}
 	}
 }
@@ -414,7 +429,7 @@ func (m *Machine) Sync(now int64, in []Resident) {
 // keep says otherwise.
 func (m *Machine) Forget(keep func(name string) bool) {
 	for name, e := range m.models {
-		if e.state == Out && m.wants[name] == nil && !keep(name) {
+		if e.state == Out && !e.taken && e.arriving == 0 && m.wants[name] == nil && !keep(name) {
 			delete(m.models, name)
 			delete(m.ensembles, name)
 		}

@@ -146,6 +146,12 @@ func (p *player) step() {
 			case Evict:
 				fmt.Fprintf(p.out, "  evict %s: %s\n", a.Name, a.Why)
 			case Answer:
+				for range a.Waiters {
+					if a.Err == nil {
+						p.m.Came(a.Name)
+						again = true
+					}
+				}
 				text := "it is in"
 				if a.Err != nil {
 					text = a.Err.Error()

@@ -26,8 +26,10 @@ type world struct {
 	loading []string
 	leaving []string
 	open    map[uint64]string // waiters
-	callers map[uint64]string
-	log     []string
+	// arriving counts who has been told of a model, and has not come yet.
+	arriving map[string]int
+	callers  map[uint64]string
+	log      []string
 }
 
 func (w *world) logf(format string, args ...any) {
@@ -94,6 +96,9 @@ func (w *world) step() {
 					delete(w.open, id)
 					delete(w.callers, id)
 				}
+				if a.Err == nil {
+					w.arriving[a.Name] += len(a.Waiters)
+				}
 				if _, in := w.in[a.Name]; in != (a.Err == nil) {
 					w.fatalf("told of %s, in %t: %v", a.Name, in, a.Err)
 				}
@@ -117,7 +122,7 @@ func (w *world) mayLoad(a Action) {
 func (w *world) mayLeave(a Action) {
 	free := func(name string) bool {
 		since, in := w.in[name]
-		if !in || w.busy[name] || w.traits[name].Pin || w.now < since+w.stay {
+		if !in || w.busy[name] || w.arriving[name] > 0 || w.traits[name].Pin || w.now < since+w.stay {
 			return false
 		}
 		for user, parts := range w.parts {
@@ -155,8 +160,18 @@ func (w *world) finish(list *[]string) string {
 	return name
 }
 
+// come has those come who have been told of a model; without all some wait longer.
+func (w *world) come(all bool) {
+	for name := range w.arriving {
+		for ; w.arriving[name] > 0 && (all || w.r.IntN(3) == 0); w.arriving[name]-- {
+			w.m.Came(name)
+		}
+	}
+}
+
 func (w *world) event(names []string) {
 	name := names[w.r.IntN(len(names))]
+	w.come(w.r.IntN(2) == 0)
 	switch w.r.IntN(12) {
 	case 0, 1, 2, 3:
 		if _, in := w.in[name]; in {
@@ -230,7 +245,7 @@ func TestRandom(t *testing.T) {
 		w := &world{
 			t: t, r: r, limit: 100, stay: int64(r.IntN(3) * 5), traits: map[string]Traits{}, parts: map[string][]string{},
 			sizes: map[string]int64{}, in: map[string]int64{}, busy: map[string]bool{}, used: map[string]int64{},
-			open: map[uint64]string{}, callers: map[uint64]string{},
+			open: map[uint64]string{}, callers: map[uint64]string{}, arriving: map[string]int{},
 		}
 		w.m = New(Settings{Limit: w.limit, Loads: 1 + r.IntN(3), Waiting: 20, LeastStay: 0})
 		w.m.o.LeastStay = 0
@@ -260,6 +275,7 @@ func TestRandom(t *testing.T) {
 		for range 2000 {
 			w.now += 10
 			clear(w.busy)
+			w.come(true)
 			for done := w.finish(&w.leaving); done != ""; done = w.finish(&w.leaving) {
 				w.m.Unloaded(done)
 			}

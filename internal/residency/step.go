@@ -24,7 +24,7 @@ const (
 	Read   Kind = iota // read the model, without loading it; ends with Machine.Read
 	Load               // ends with Loaded or Failed
 	Evict              // unload it; ends with Unloaded or Kept
-	Answer             // tell the waiters that the model is in, or why not
+	Answer             // tell the waiters that the model is in, and have Came called for each, or why not
 )
 
 // Action is one thing to be done.
@@ -97,6 +97,7 @@ func (s *step) see(name string) Look {
 		l = s.look(name)
 		s.looks[name] = l
 	}
+	l.Busy = l.Busy || s.entry(name).arriving > 0
 	return l
 }
 
@@ -119,6 +120,9 @@ func (s *step) tell(w *want, err, failure error) {
 	if len(a.Waiters) > 0 {
 		s.do(a)
 	}
+	if err == nil {
+		s.entry(w.name).arriving += len(a.Waiters)
+	}
 }
 
 // answer answers those who wait for a model that is in, or that is not to be had.
@@ -128,7 +132,7 @@ func (s *step) answer(w *want) {
 	case e.state == In:
 		s.tell(w, nil, nil)
 	case e.state != Out:
-	case e.why == TakenOut:
+	case e.taken:
 		s.tell(w, ErrTakenOut, nil)
 	case e.failure != nil && s.now < e.retry:
 		s.tell(w, s.failed(e, s.now), e.failure)

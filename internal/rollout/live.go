@@ -163,8 +163,9 @@ type Ask struct {
 	Label string
 	// Fields are the headers or the metadata of the request; nil for none.
 	Fields Fields
-	// Inside marks a request from inside the server, which is not shared out.
-	Inside bool
+	// Chosen says that Version was chosen before, for Reason, where the client named none.
+	Chosen bool
+	Reason Reason
 }
 
 // Fields give the value of a header or a metadata key, by its name in lower case; ""

@@ -182,6 +182,25 @@ func TestSplitName(t *testing.T) {
 	}
 }
 
+// FuzzSplitName: what is taken apart is a name and a label or number that can be one.
+func FuzzSplitName(f *testing.F) {
+	f.Add("m@canary")
+	f.Add("a@b@3")
+	f.Add("@\x00@-9223372036854775808")
+	f.Fuzz(func(t *testing.T, name string) {
+		model, ask, ok := SplitName(name)
+		if !ok {
+			return
+		}
+		rest, found := strings.CutPrefix(name, model+"@")
+		labelled := ask.Version == -1 && rest == ask.Label && IsLabel(rest)
+		numbered := ask.Version > 0 && ask.Label == "" && !IsLabel(rest)
+		if !found || model == "" || labelled == numbered {
+			t.Errorf("%q: %q, %+v", name, model, ask)
+		}
+	})
+}
+
 // FuzzRules: what is read is written and read again as the same, and can be applied or
 // is refused.
 func FuzzRules(f *testing.F) {

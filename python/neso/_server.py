@@ -11,15 +11,13 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import IO, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
 from neso_runtime.channel import Closed
 
@@ -27,6 +25,7 @@ from ._bound.binding import Binding
 from ._bound.connection import BoundConnection, ServerError, ServerGone
 from ._leftovers import sweep
 from ._remote import RemoteServer, connect
+from ._spawn import spawn
 
 __all__ = ["RemoteServer", "Server", "ServerError", "ServerGone", "connect", "find_binary"]
 
@@ -44,21 +43,14 @@ def find_binary() -> str:
     given = os.environ.get("NESO_BINARY")
     if given:
         return given
-    packaged = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "neso")
+    name = "neso.exe" if sys.platform == "win32" else "neso"
+    packaged = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", name)
     if os.access(packaged, os.X_OK):
         return packaged
     found = shutil.which("neso-server") or shutil.which("neso")
     if found is None:
         raise ServerError("The neso binary was not found: set NESO_BINARY, or install the package with its binary")
     return found
-
-
-def _readable(text: str) -> IO[bytes]:
-    """An open file without a name that holds a text, to be read from its start."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller's to close)
-    file.write(text.encode())
-    file.seek(0)
-    return file
 
 
 class Server:
@@ -116,22 +108,12 @@ class Server:
         """Starts the server and waits until it listens and its startup models are loaded."""
         if self._process is not None:
             raise ServerError("The server has been started before")
-        ours, theirs = zip(socket.socketpair(), socket.socketpair())
+        command = [self._binary or find_binary(), "serve", *self._arguments]
         try:
-            with theirs[0], theirs[1], _readable("\n".join(self._private)) as options:
-                numbers = [s.fileno() for s in (*theirs, options)]
-                command = [
-                    self._binary or find_binary(), "serve", *self._arguments,
-                    f"--control-fd={numbers[0]}", f"--descriptor-fd={numbers[1]}", f"--options-fd={numbers[2]}",
-                ]  # fmt: skip
-                try:
-                    # A session of its own: Ctrl-C is for this process, which ends the server in order.
-                    self._process = subprocess.Popen(
-                        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                        pass_fds=numbers, env=self._environment, start_new_session=True,
-                    )  # fmt: skip
-                except OSError as error:
-                    raise ServerError(f"The server cannot be started: {error}") from None
+            self._process, ours = spawn(command, self._private, self._environment)
+        except OSError as error:
+            raise ServerError(f"The server cannot be started: {error}") from None
+        try:
             threading.Thread(target=self._log, name="neso-log", daemon=True).start()
             threading.Thread(target=self._watch, name="neso-watch", daemon=True).start()
             self._connection = BoundConnection(*ours)
@@ -142,8 +124,8 @@ class Server:
             self._kill()
             if self._connection is not None:
                 self._connection.close()
-            for sock in ours:
-                sock.close()
+            for end in ours:
+                end.close()
             raise
 
     def _log(self) -> None:
@@ -235,5 +217,7 @@ class Server:
 
     def _kill(self) -> None:
         if self._process is not None:
-            self._signal(signal.SIGKILL)
+            if not self._ended.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
             self._ended.wait(5.0)

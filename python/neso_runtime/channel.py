@@ -7,7 +7,10 @@ can be views of what was received; large ones straight into memory of their own.
 from __future__ import annotations
 
 import errno
+import os
+import select
 import socket
+import sys
 import threading
 from collections import deque
 from typing import Any, Callable, Optional
@@ -23,7 +26,24 @@ from .frames import (
     release_frame,
 )
 
+if sys.platform == "win32":
+    from .windows.pipe import Pipe
+    from .windows.pipe import inherited as inherited
+
+    Stream = Pipe
+else:
+    # What frames come and go over.
+    Stream = socket.socket
+
+    def inherited(number: int) -> socket.socket:
+        """A channel that this process was started with, and does not hand on."""
+        os.set_inheritable(number, False)
+        return socket.socket(fileno=number)
+
+
 CHUNK = 65536
+# Windows' sockets cannot be read so, but pipes are.
+DONTWAIT: int = getattr(socket, "MSG_DONTWAIT", 0x40)
 
 # How sending fails when the channel has ended: at the other side, or at this one by close.
 _ENDED = (errno.EPIPE, errno.ECONNRESET, errno.EBADF)
@@ -52,17 +72,26 @@ def end_text(failure: Optional[BaseException]) -> str:
     return f"The connection with the server is broken: {failure}"
 
 
+def readable(stream: Stream, seconds: Optional[float]) -> bool:
+    """Whether something can be read before some seconds have passed, None without end."""
+    if sys.platform == "win32":
+        return stream.readable(seconds)
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
 class Reader:
     """Takes frames out of a socket. One thread at a time may use it."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Stream) -> None:
         self._socket = sock
         self._rest: bytes = b""
 
     def read(self, flags: int = 0) -> list[Frame]:
         """The frames of one receive; none when it held only part of a frame. Raises Closed at the end.
 
-        With MSG_DONTWAIT in flags and nothing to read it raises BlockingIOError.
+        With DONTWAIT in flags and nothing to read it raises BlockingIOError.
         """
         chunk = self._socket.recv(CHUNK, flags)
         if not chunk:
@@ -115,7 +144,7 @@ class Writer:
     shared memory ride in front of the next frame.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Stream) -> None:
         self._socket = sock
         # Held around everything that leaves, so that frames never mix.
         self.lock = threading.Lock()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 from typing import Any, Optional
 
 import numpy as np
 
 from .answers import Answers
 from .calls import Calls
-from .channel import Frame
+from .channel import Frame, Stream
 from .frames import (
     CANCEL,
     COUNT,
@@ -51,8 +50,8 @@ class Connection:
 
     def __init__(
         self,
-        control: socket.socket,
-        descriptors: socket.socket,
+        control: Stream,
+        descriptors: Stream,
         outputs: Optional[Outputs] = None,
         interruptible: bool = False,
     ) -> None:

@@ -7,14 +7,12 @@ and is woken alone; one that has what it waited for passes the reading on only w
 from __future__ import annotations
 
 import queue
-import select
-import socket
 import threading
 import time
 from collections import deque
 from typing import Any, Callable, Optional
 
-from .channel import Closed, Frame, Reader, Writer, end_of
+from .channel import DONTWAIT, Closed, Frame, Reader, Stream, Writer, end_of, readable
 from .frames import ProtocolError
 
 # How long the channel may stay without a reader while every thread works.
@@ -41,7 +39,7 @@ class _Waiter:
 class Link:
     """Frames in and out."""
 
-    def __init__(self, control: socket.socket, descriptors: socket.socket, interruptible: bool = False) -> None:
+    def __init__(self, control: Stream, descriptors: Stream, interruptible: bool = False) -> None:
         """interruptible says that the main thread may leave a wait by a signal (Ctrl-C), and the link goes on."""
         self._socket = control
         self._main = threading.main_thread().ident if interruptible else None
@@ -242,10 +240,7 @@ class Link:
         return left
 
     def _arrived(self, deadline: Optional[float]) -> bool:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        left = self._left(deadline)
-        return bool(poll.poll(None if left is None else left * 1000))
+        return readable(self._socket, self._left(deadline))
 
     def poll(self) -> None:
         """Handles what has already arrived, without waiting."""
@@ -254,7 +249,7 @@ class Link:
                 return  # a reader delivers at once
             try:
                 while self.failure is None:
-                    self._handle(self._reader.read(socket.MSG_DONTWAIT))
+                    self._handle(self._reader.read(DONTWAIT))
             except BlockingIOError:
                 pass
             except BaseException as error:

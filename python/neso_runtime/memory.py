@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import socket
+import sys
 from collections.abc import Hashable
 from typing import Any, Optional
 
 import numpy as np
 
+from .channel import Stream
 from .frames import ProtocolError
 from .private import PrivateViews
 
@@ -22,7 +24,7 @@ ALIGNMENT = 64
 class Segments:
     """The segments of one worker: inputs to read, outputs to write, and what other models' segments it was lent."""
 
-    def __init__(self, descriptors: socket.socket, outputs: Outputs) -> None:
+    def __init__(self, descriptors: Stream, outputs: Outputs) -> None:
         self._descriptors = descriptors
         # Whether models are given copies of blocks that something else reads too, and not private views.
         self.copied = False
@@ -39,6 +41,9 @@ class Segments:
 
     def add(self, number: int, kind: int, size: int) -> None:
         """Maps a segment whose descriptor comes next on the descriptor channel."""
+        if sys.platform == "win32":
+            self._add_section(number, kind, size)
+            return
         fd = receive_descriptors(self._descriptors, 1)[0]
         if kind == BELL:
             self.bell = fd
@@ -64,6 +69,22 @@ class Segments:
                 raise ProtocolError(f"segment {number}: unknown kind {kind}")
         finally:
             os.close(fd)
+
+    if sys.platform == "win32":
+
+        def _add_section(self, number: int, kind: int, size: int) -> None:
+            """The same on Windows, where there are no private views, and no board."""
+            from .windows.sections import receive
+
+            if kind not in (INPUTS, LENT, OUTPUTS):
+                raise ProtocolError(f"segment {number}: unknown kind {kind}")
+            memory = receive(self._descriptors, number, size, kind != LENT)
+            if kind == OUTPUTS:
+                self.outputs.add(number, memory)
+                return
+            self.inputs[number] = memory
+            if kind == LENT:
+                self.lent.add(number)
 
     def words(self, offset: Any) -> Optional[memoryview]:
         """An instance's words of the board, from begun to RECALLED; None when INIT said no offset."""

@@ -1,6 +1,7 @@
 """How a worker process begins: ``python <directory>/neso_worker --worker`` or ``--zygote``.
 
-Descriptor 3 is the control channel, descriptor 4 the descriptor channel.
+Descriptor 3 is the control channel, descriptor 4 the descriptor channel. On Windows the variable NESO_WORKER_CHANNELS
+has the handles of both.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import traceback
 
 CONTROL, DESCRIPTORS = 3, 4
+HANDLES = "NESO_WORKER_CHANNELS"
 PACKAGES = ("neso_runtime", "neso_runtime.gpu", "neso_worker")
 
 
@@ -41,7 +43,9 @@ def _prepare_output() -> None:
     The interpreter's own streams are not that: unbuffered ones (PYTHONUNBUFFERED) write a line and its end apart.
     """
     for name, fd in (("stdout", 1), ("stderr", 2)):
-        stream = open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        stream = open(  # noqa: SIM115
+            fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", newline="\n", closefd=False
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -66,6 +70,14 @@ def _compile_ahead() -> int:
         os._exit(0)
 
 
+def _channels() -> tuple[int, int]:
+    """The inherited channels; what the model starts hears nothing of them."""
+    if sys.platform != "win32":
+        return CONTROL, DESCRIPTORS
+    control, descriptors = os.environ.pop(HANDLES).split(",")
+    return int(control), int(descriptors)
+
+
 def main(arguments: list[str]) -> int:
     """Runs what the arguments say; returns the exit status."""
     preload = arguments[1] if len(arguments) == 2 and arguments[0] == "--zygote" else ""
@@ -78,7 +90,7 @@ def main(arguments: list[str]) -> int:
     # Ctrl-C reaches the whole terminal; the server decides when workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_output()
-    control, descriptors = CONTROL, DESCRIPTORS
+    control, descriptors = _channels()
     if arguments[0] == "--zygote":
         gc.disable()  # until everything is imported: nothing of that is garbage
         compiler = _compile_ahead()

@@ -6,14 +6,13 @@ import contextlib
 import faulthandler
 import os
 import signal
-import socket
 import sys
 from collections import deque
 from typing import Any, Optional
 
 from neso_runtime.asked import Asked, connect
 from neso_runtime.bls import Bls
-from neso_runtime.channel import Closed, Frame
+from neso_runtime.channel import Closed, Frame, Stream, inherited
 from neso_runtime.connection import Connection, hello
 from neso_runtime.errors import TritonModelException, describe, full_traceback
 from neso_runtime.frames import (
@@ -44,7 +43,7 @@ from .model import complete_config, import_model, takes_devices
 class Worker:
     """One worker process: its connection, model and instances."""
 
-    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+    def __init__(self, control: Stream, descriptors: Stream) -> None:
         self.connection = Connection(control, descriptors)
         # EXECUTE and the other frames that are the main loop's work, in order.
         self._work: deque[Frame] = deque()
@@ -213,13 +212,12 @@ def _tell_when_quit() -> None:
 
 
 def run(control: int, descriptors: int) -> int:
-    """Runs a worker over two inherited descriptors; returns the exit status."""
+    """Runs a worker over two inherited descriptors (Windows: handles); returns the exit status."""
     _tell_when_quit()
-    for fd in (control, descriptors):
-        os.set_inheritable(fd, False)
+    channels = inherited(control), inherited(descriptors)
     sys.modules.setdefault("triton_python_backend_utils", triton_python_backend_utils)
     sys.modules.setdefault("c_python_backend_utils", triton_python_backend_utils)
-    worker = Worker(socket.socket(fileno=control), socket.socket(fileno=descriptors))
+    worker = Worker(*channels)
     try:
         worker.run()
     except ProtocolError as error:

@@ -27,6 +27,51 @@ class TritonPythonModel:
         inputs = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() for r in requests]
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", 2 * x)]) for x in inputs]
 """
+# Asks the model double, and so sends what it was given to another model's worker.
+CALLS = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for r in requests:
+            x = pb_utils.get_input_tensor_by_name(r, "INPUT0")
+            asked = pb_utils.InferenceRequest(model_name="double", inputs=[x], requested_output_names=["OUTPUT0"])
+            answer = asked.exec()
+            if answer.has_error():
+                raise pb_utils.TritonModelException(answer.error().message())
+            y = pb_utils.get_output_tensor_by_name(answer, "OUTPUT0").as_numpy()
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", y + 1)]))
+        return answers
+"""
+# Ends itself at a negative number, having started something that would go on.
+DIES = DOUBLE.replace("import triton", "import os, subprocess, sys\nimport triton").replace(
+    "        return [", """        if inputs[0].flat[0] < 0:
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            print("last words", flush=True)
+            os._exit(7)
+        return [""")  # fmt: skip
+MODELS = {"same": ("identity", ""), "double": ("python", DOUBLE), "calls": ("python", CALLS), "dies": ("python", DIES)}
+# A program that binds a callable: large tensors go by sections, the server is its child.
+BOUND = """import json, sys, urllib.request
+import numpy as np
+from neso import ModelConfig, Tensor, Triton, TritonConfig, batch
+
+@batch
+def twice(x):
+    return {"y": 2 * x}
+
+config = TritonConfig(http_port=int(sys.argv[1]), http_address="127.0.0.1", allow_grpc=False, allow_metrics=False)
+with Triton(config=config) as triton:
+    triton.bind("twice", twice, [Tensor(name="x", dtype=np.float32, shape=(-1,))], [Tensor(name="y", dtype=np.float32, shape=(-1,))],
+                config=ModelConfig(max_batch_size=4))
+    triton.run()
+    x = np.arange(100_000, dtype=np.float32)[None]
+    body = json.dumps({"inputs": [{"name": "x", "shape": [1, 100_000], "datatype": "FP32", "data": x[0].tolist()}]}).encode()
+    url = f"http://127.0.0.1:{sys.argv[1]}/v2/models/twice/infer"
+    y = json.load(urllib.request.urlopen(urllib.request.Request(url, body), timeout=60))["outputs"][0]["data"]
+    print("right" if y == (2 * x[0]).tolist() else y[:3])
+"""
 TEST_TIMEOUT = 100  # seconds of one package
 
 
@@ -67,10 +112,11 @@ def ask(url, body=None):
 
 class Server:
     def __init__(self, program, python, directory: Path):
-        for name, backend in (("same", "identity"), ("double", "python")):
+        for name, (backend, code) in MODELS.items():
             (directory / "models" / name / "1").mkdir(parents=True)
             (directory / "models" / name / "config.pbtxt").write_text(CONFIG % backend)
-        (directory / "models" / "double" / "1" / "model.py").write_text(DOUBLE)
+            if code:
+                (directory / "models" / name / "1" / "model.py").write_text(code)
         self.http, grpc, metrics = ports(3)
         self.log = directory / "log"
         command = [
@@ -98,8 +144,28 @@ class Server:
             time.sleep(0.2)
         return False
 
-    def infer(self, model):
-        body = {"inputs": [{"name": "INPUT0", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+    def eventually(self, model, *data):
+        """The answer of a model whose worker has to be started again."""
+        end = time.monotonic() + 60
+        while True:
+            answer = self.infer(model, *data)
+            if isinstance(answer, list) or time.monotonic() > end:
+                return answer
+            time.sleep(0.2)
+
+    def kill(self):
+        """Ends the server as the system does, at once: what was started is wine's own, and the program a child of it."""
+        subprocess.run(
+            ["wine", "taskkill", "/F", "/IM", "neso.exe"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=60,
+        )
+        self.process.kill()
+        self.process.wait(60)
+
+    def infer(self, model, *data):
+        body = {"inputs": [{"name": "INPUT0", "shape": [1, len(data)], "datatype": "FP32", "data": data}]}
         status, answer = ask(self.url(f"/v2/models/{model}/infer"), json.dumps(body).encode())
         return json.loads(answer)["outputs"][0]["data"] if status == 200 else answer.decode()[:300]
 
@@ -114,9 +180,9 @@ def served(top: Path) -> list[tuple[str, str]]:
         print(*rows[-1], sep=": ", flush=True)
 
     text, status = run([python, "-c", "import sys; print(sys.platform, sys.version)"])
-    row("Windows' Python 3.13", status == 0 and "win32" in text, text)
+    row("Windows' Python 3.11", status == 0 and "win32" in text, text)
     text, status = run([python, "-c", "import numpy; print(numpy.arange(3).sum())"])
-    row("numpy in it", status == 0, next((line for line in text.splitlines() if "nimplemented" in line), text))
+    row("numpy 1.26 in it", status == 0, next((line for line in text.splitlines() if "nimplemented" in line), text))
     text, status = run([program, "version"])
     row("`neso version`", status == 0, text)
     text, status = run([program, "doctor"], env={**os.environ, "NESO_PYTHON": windows(python)})
@@ -126,19 +192,62 @@ def served(top: Path) -> list[tuple[str, str]]:
         server = Server(program, python, Path(directory))
         try:
             row("`neso serve`: ready over HTTP", server.ready(120), server.log.read_text()[-300:])
-            answer = server.infer("same")
+            answer = server.infer("same", 1, 2, 3)
             row("a built-in backend answers", answer == [1, 2, 3], answer)
-            answer = server.infer("double")
+            answer = server.infer("double", 1, 2, 3)
             why = next(
                 (line for line in server.log.read_text().splitlines() if "failed to load 'double'" in line), answer
             )
             row("a Python model in a worker answers", answer == [2, 4, 6], why)
+            large = list(range(200_000))
+            answer = server.infer("double", *large)
+            row("large tensors, by sections", answer == [2 * x for x in large], str(answer)[:200])
+            answer = server.infer("calls", *large)
+            row("a model calls another one", answer == [2 * x + 1 for x in large], str(answer)[:200])
+            before = processes(python)
+            answer = str(server.infer("dies", -1))
+            row(
+                "a worker that dies: the request says of what",
+                "exited with code 7" in answer and "last words" in answer,
+                answer,
+            )
+            answer = server.eventually("dies", 5)
+            row("a worker that dies: the next one answers", answer == [10], answer)
+            row(
+                "a worker that dies: what it has started ends",
+                processes(python) == before,
+                f"{before} were, {processes(python)} are",
+            )
         finally:
             (top / "serve.txt").write_text(server.log.read_text())
-            server.process.kill()
-            server.process.wait(60)
-            subprocess.run(["wineserver", "-k"], timeout=60, check=False)
+            server.kill()
+        row("a server that is killed: its workers end", none_left(python), f"{processes(python)} are left")
+        (Path(directory) / "bound.py").write_text(BOUND)
+        text, status = run([python, windows(Path(directory) / "bound.py"), *map(str, ports(1))],
+                           env={**os.environ, "PYTHONPATH": windows(ROOT / "python"), "NESO_BINARY": windows(program)})  # fmt: skip
+        (top / "bound.txt").write_text(text)
+        row("a bound callable, whose server is a child", status == 0 and "right" in text.splitlines(), text)
+    subprocess.run(["wineserver", "-k"], timeout=60, check=False)
     return rows
+
+
+def processes(python: Path) -> int:
+    """How many processes of Windows' Python there are: Wine's are processes of the system, whose command line ends so."""
+    found = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found += windows(python).encode() in (entry / "cmdline").read_bytes().split(b"\0", 1)[0]
+            except OSError:  # it has ended
+                pass
+    return found
+
+
+def none_left(python: Path) -> bool:
+    end = time.monotonic() + 30
+    while processes(python) and time.monotonic() < end:
+        time.sleep(0.1)
+    return not processes(python)
 
 
 def packages(wanted: list[str]) -> list[str]:

@@ -131,6 +131,7 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 		in, err = channel.NewReader(ch.Descriptors)
 	}
 	if err != nil {
+		ch.Peer.Close()
 		return nil, errors.Join(err, ch.Control.Close(), ch.Descriptors.Close())
 	}
 	c := &Conn{
@@ -161,7 +162,7 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 func (s *state) init(c *Conn, raw syscall.RawConn) {
 	s.calls = calls{}
 	s.out.init(&c.mu, raw)
-	s.shared.out, s.shared.descriptors, s.shared.pool = &s.out, c.ch.Descriptors, c.opts.Devices
+	s.shared.out, s.shared.ends, s.shared.pool = &s.out, &c.ch, c.opts.Devices
 	s.shared.arenas = map[*segment.Arena][]uint32{}
 	s.shared.lent.Init(func() { c.reading.memory.dropLent() })
 	s.shared.releases = time.AfterFunc(time.Hour, c.flushReleases)
@@ -288,6 +289,7 @@ func (c *Conn) end(err error) {
 	channel.Shutdown(c.state.out.raw)
 	_ = c.ch.Control.Close()
 	_ = c.ch.Descriptors.Close()
+	c.ch.Peer.Close()
 }
 
 // Call sends a JSON frame and waits for READY or FAILED. FAILED becomes a

@@ -24,9 +24,9 @@ const (
 // been given, under which numbers, and which blocks in them it reads. It is part of
 // state.
 type sharedMemory struct {
-	out         *outbox
-	descriptors *os.File            // the channel that takes them
-	pool        *segment.DevicePool // nil: no memory on GPUs
+	out  *outbox
+	ends *channel.Ends       // what takes them
+	pool *segment.DevicePool // nil: no memory on GPUs
 
 	inputs  []inputSegment // by number
 	arenas  map[*segment.Arena][]uint32
@@ -47,7 +47,7 @@ type inputSegment struct {
 // sendSegment hands a segment to the worker. Descriptor and frame leave in the same
 // order because both happen under the lock.
 func (s *sharedMemory) sendSegment(file *os.File, size uint64, number, kind uint32) error {
-	if err := channel.SendFiles(s.descriptors, file); err != nil {
+	if err := s.ends.Pass(file); err != nil {
 		return err
 	}
 	s.out.frames = wire.AppendSegment(s.out.frames, number, kind, size)

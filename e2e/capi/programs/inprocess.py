@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import pathlib
 import queue
 import sys
 import threading
@@ -46,6 +47,25 @@ def one(model, **fields) -> tritonserver.InferenceResponse:
     responses = [r for r in model.infer(**fields) if r.outputs]
     assert len(responses) == 1, responses
     return responses[0]
+
+
+def check_labels():
+    """Where a version is a number, the name takes the label; the file is read when the model is loaded."""
+    with explicit("labelled") as server:
+
+        def answers(name):
+            response = one(server.model(name), inputs={"X": VALUES})
+            return response.model.name, response.model.version
+
+        assert answers("labelled") == ("labelled", 2) and answers("labelled@stable") == ("labelled", 1)
+        assert server.model("labelled@stable").ready()
+        assert server.model("labelled@stable").metadata()["versions"] == ["1"]
+        error = raises(tritonserver.NotFoundError, one, server.model("labelled@none"), inputs={"X": VALUES})
+        assert "'labelled' has no version with the label 'none'" in str(error), error
+        rules = pathlib.Path(REPOSITORY) / "labelled" / "rollout.yaml"
+        rules.write_text("labels: {stable: 2}\nweights: {1: 1}\n")
+        server.load("labelled")
+        assert answers("labelled") == ("labelled", 1) and answers("labelled@stable") == ("labelled", 2)
 
 
 def check_sync():

@@ -6,6 +6,7 @@ package flight
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
@@ -14,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/openai"
 	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/internal/tracing"
@@ -48,12 +50,14 @@ type Options struct {
 
 // Flight is what is on its way. It belongs to one goroutine.
 type Flight struct {
-	o       Options
-	ctx     context.Context //nolint:containedctx // it is the request's
-	cancel  context.CancelFunc
-	q       *openai.Request
-	todo    *openai.Calls
-	calls   []*call // that have begun
+	o      Options
+	ctx    context.Context //nolint:containedctx // it is the request's
+	cancel context.CancelFunc
+	q      *openai.Request
+	todo   *openai.Calls
+	calls  []*call // that have begun
+	// serves is what the first call went to.
+	serves  *model.Model
 	running int
 	answers chan Answered // has no room: a slow client slows the model
 	readers sync.WaitGroup
@@ -156,6 +160,14 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 		cancel()
 		return nil, backend.AsError(err)
 	}
+	if f.serves == nil {
+		f.serves = pin.Model
+	}
+	if f.serves != pin.Model && f.q.Route == openai.Embeddings {
+		pin.Unpin()
+		cancel()
+		return nil, mixed(f.o.Model)
+	}
 	req := pin.NewRequest(sink)
 	req.Times.Receive = f.o.Came
 	req.Ctx = ctx
@@ -175,6 +187,14 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 		c.trace.EachResponse()
 	}
 	return c, nil
+}
+
+// mixed is the error of vectors that two models would give, which nobody could compare.
+func mixed(name string) *backend.Error {
+	err := backend.Errorf(backend.Unavailable, "model '%s' was loaded anew, or another version took its place, while the request was "+
+		"answered: its vectors would not be of one model", name)
+	err.RetryAfter = time.Second
+	return err
 }
 
 // read hands the responses of call i on, until its end. It returns when the memory of

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,13 +50,37 @@ func poisson(seed uint64, length int64, rate func(at int64) float64) []int64 {
 	}
 }
 
+// recorded are the arrivals of bench/arrivals.txt, so many times as dense, again and again
+// for so long.
+func recorded(t *testing.T, length int64, dense int64) []int64 {
+	t.Helper()
+	text, err := os.ReadFile("../../../bench/arrivals.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []int64
+	for at := int64(0); ; {
+		for line := range strings.Lines(string(text)) {
+			gap, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at += gap * int64(time.Microsecond) / dense; at >= length {
+				return all
+			}
+			all = append(all, at)
+		}
+	}
+}
+
 func steady(rate float64) func(int64) float64 { return func(int64) float64 { return rate } }
 
 func line(start, each float64) func(int64, int) float64 {
 	return func(_ int64, size int) float64 { return start + each*float64(size) }
 }
 
-func loads() []load {
+func loads(t *testing.T) []load {
+	t.Helper()
 	const ms = 1e6
 	typical := line(8*ms, 1*ms) // 64: 72 ms, 889/s
 	bursts := func(at int64) float64 {
@@ -84,6 +109,9 @@ func loads() []load {
 		{name: "tiles of sixteen", arrivals: poisson(9, 15*second, steady(1000)), cost: steps},
 		{name: "two instances, nine tenths", arrivals: poisson(10, 15*second, steady(1500)), cost: typical, instances: 2},
 		{name: "tight objective", arrivals: poisson(11, 15*second, steady(300)), cost: typical, limit: 40 * time.Millisecond},
+		{name: "recorded", arrivals: recorded(t, 16*second, 1), cost: typical},
+		{name: "recorded, twice as dense", arrivals: recorded(t, 16*second, 2), cost: typical},
+		{name: "recorded, six times as dense", arrivals: recorded(t, 10*second, 6), cost: typical, overload: true},
 	}
 }
 
@@ -216,7 +244,7 @@ func TestObjectiveAgainstFixedSettings(t *testing.T) {
 	table.WriteString("| load | requests | in time | p99 | late | best fixed | in time | ratio | " +
 		"best without a bound on the queue | ratio |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, l := range loads() {
+	for _, l := range loads(t) {
 		l.instances = max(1, l.instances)
 		if l.limit == 0 {
 			l.limit = 100 * time.Millisecond

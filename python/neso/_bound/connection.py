@@ -12,7 +12,7 @@ import time
 import weakref
 from typing import Any, Callable, Optional
 
-from neso_runtime.channel import Closed, Frame, end_text
+from neso_runtime.channel import Closed, Frame, Stream, end_text
 from neso_runtime.connection import Connection, hello
 from neso_runtime.frames import (
     BIND,
@@ -61,7 +61,7 @@ class BoundConnection(Connection):
 
     store: BoundStore
 
-    def __init__(self, control: socket.socket, descriptors: socket.socket) -> None:
+    def __init__(self, control: Stream, descriptors: Stream) -> None:
         self._outputs = SharedOutputs()
         super().__init__(control, descriptors, self._outputs, interruptible=True)
         self.store = BoundStore(self.link, self._outputs, self.calls)

@@ -9,6 +9,7 @@ import "os"
 // costs both sides a needless wake-up for every frame. So the server's frames
 // go over one pair and the worker's over the other.
 type Ends struct {
+	Peer        Peer     // who is given descriptors, where the system asks for it
 	Control     *os.File // the server's frames
 	Descriptors *os.File // descriptors to the worker, the worker's frames back
 }

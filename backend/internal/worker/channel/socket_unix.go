@@ -20,6 +20,20 @@ func HearNoMore(raw syscall.RawConn) {
 	_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
 }
 
+// Peer is nobody here: a descriptor goes to whoever has the other end.
+type Peer struct{}
+
+// Close has nothing to let go of.
+func (Peer) Close() {}
+
+// EndsOf returns the ends of a process that has passed or left us its channels.
+func EndsOf(control, descriptors *os.File) (Ends, error) {
+	return Ends{Control: control, Descriptors: descriptors}, nil
+}
+
+// Pass gives a file to the worker, which takes it with the frame that names it.
+func (e *Ends) Pass(file *os.File) error { return SendFiles(e.Descriptors, file) }
+
 // SendFiles passes descriptors in one message with one byte.
 func SendFiles(channel *os.File, files ...*os.File) error {
 	raw, err := channel.SyscallConn()

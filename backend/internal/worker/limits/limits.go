@@ -32,7 +32,8 @@ const (
 	limitedLoadLimit = 5 * time.Minute
 )
 
-// Supported says that the system can do what Limits say.
+// Supported says that the system can do what Limits say, and run workers as other users and on
+// some processors. What it can do without is in [sets].
 const Supported = runtime.GOOS == "linux"
 
 // Limits bound what one worker process may use; 0 means no bound of ours.
@@ -65,8 +66,8 @@ func Of(parameters map[string]string) (l Limits, err error) {
 		if !ok || n < p.least {
 			return Limits{}, backend.Errorf(backend.InvalidArg, "Incorrect value for %s: '%s' is not a number from %d on", p.name, text, p.least)
 		}
-		if !Supported {
-			return Limits{}, backend.Errorf(backend.Unsupported, "%s: workers are limited on Linux only", p.name)
+		if !sets(p.name) {
+			return Limits{}, backend.Errorf(backend.Unsupported, "%s: the system cannot limit that (%s)", p.name, runtime.GOOS)
 		}
 		*p.to = n
 	}

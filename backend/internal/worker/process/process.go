@@ -33,7 +33,7 @@ func (s exitStatus) String() string {
 // Process is a worker's process: a child of the server or of a zygote.
 type Process struct {
 	pid    int
-	handle *os.File // its pidfd; nil where there are none
+	handle *os.File // its pidfd, or its job on Windows; nil where there are none
 	tag    uint64   // see leftovers_linux.go; 0 for none
 	ch     channel.Ends
 	output *os.File // what it prints

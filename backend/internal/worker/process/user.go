@@ -95,7 +95,8 @@ func Environment(server, allow []string, u *User) []string {
 		name, _, _ := strings.Cut(kv, "=")
 		switch {
 		case u != nil && slices.Contains([]string{"HOME", "USER", "LOGNAME"}, name):
-		case matches(allow, name), allow == nil && !matches(secrets, name), allow != nil && matches(basics, name):
+		case matches(allow, name), allow == nil && !matches(secrets, name),
+			allow != nil && (matches(basics, name) || matches(systemBasics, name)):
 			env = append(env, kv)
 		}
 	}
@@ -106,8 +107,9 @@ func Environment(server, allow []string, u *User) []string {
 }
 
 func matches(patterns []string, name string) bool {
+	name = variable(name)
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name)
+		ok, _ := path.Match(variable(p), name)
 		return ok
 	})
 }

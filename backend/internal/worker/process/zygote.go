@@ -262,6 +262,7 @@ func (z *zygote) close() {
 func (p *Process) closeChannels() {
 	_ = p.ch.Control.Close()
 	_ = p.ch.Descriptors.Close()
+	p.ch.Peer.Close()
 }
 
 func closeFiles(files []*os.File) {
