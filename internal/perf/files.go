@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/nesoserve/neso/internal/perf/plot"
+	"github.com/nesoserve/neso/internal/wholefile"
 )
 
 // write writes the files that were asked for. Each is tried, whatever became of the
@@ -24,10 +24,10 @@ func (s *session) write() error {
 		if strings.EqualFold(filepath.Ext(path), ".png") {
 			draw = plot.PNG
 		}
-		all = append(all, toFile(path, func(w io.Writer) error { return draw(w, r.Charts()) }))
+		all = append(all, wholefile.Write(path, func(w io.Writer) error { return draw(w, r.Charts()) }))
 	}
 	if o.Export != "" {
-		all = append(all, toFile(o.Export, func(w io.Writer) error { return r.Export(w, s.recorded) }))
+		all = append(all, wholefile.Write(o.Export, func(w io.Writer) error { return r.Export(w, s.recorded) }))
 	}
 	return errors.Join(all...)
 }
@@ -45,28 +45,11 @@ func (s *session) writeReport() error {
 	case o.Report == "":
 		return nil
 	}
-	all := []error{toFile(o.Report, write)}
+	all := []error{wholefile.Write(o.Report, write)}
 	if o.Format == "csv" {
 		for name, write := range r.Composing() {
-			all = append(all, toFile(filepath.Join(filepath.Dir(o.Report), name+"."+filepath.Base(o.Report)), write))
+			all = append(all, wholefile.Write(filepath.Join(filepath.Dir(o.Report), name+"."+filepath.Base(o.Report)), write))
 		}
 	}
 	return errors.Join(all...)
-}
-
-// toFile writes a file. One that cannot be written whole is an error, and what there
-// is of it stays.
-func toFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("failed to write %s: %w", path, err)
-	}
-	return nil
 }

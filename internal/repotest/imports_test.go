@@ -26,6 +26,7 @@ var rows = []string{
 	"internal/cuda",
 	"internal/spelling",
 	"internal/filestamp",
+	"internal/wholefile",
 	"internal/hostmemory",
 	"tensor",
 	"internal/elements",

@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/internal/tune/checkpoint"
 	"github.com/nesoserve/neso/internal/tune/overlay"
 	"github.com/nesoserve/neso/internal/tune/report"
+	"github.com/nesoserve/neso/internal/wholefile"
 )
 
 // conclude says and writes what comes of the searches, and applies it if asked to.
@@ -49,12 +50,12 @@ func write(all []report.Outcome, directory, csv string, files Files, env Env) er
 		return filepath.Join(csv, name)
 	}
 	errs := []error{
-		toFile(filepath.Join(directory, report.Page), func(w io.Writer) error { return report.HTML(w, all, env.Version) }),
-		toFile(named(files.Inference, "metrics-model-inference.csv"), func(w io.Writer) error { return report.Inference(w, all) }),
-		toFile(named(files.Server, "metrics-server-only.csv"), func(w io.Writer) error { return report.Server(w, all) }),
+		wholefile.Write(filepath.Join(directory, report.Page), func(w io.Writer) error { return report.HTML(w, all, env.Version) }),
+		wholefile.Write(named(files.Inference, "metrics-model-inference.csv"), func(w io.Writer) error { return report.Inference(w, all) }),
+		wholefile.Write(named(files.Server, "metrics-server-only.csv"), func(w io.Writer) error { return report.Server(w, all) }),
 	}
 	if report.HasGPUs(all) {
-		errs = append(errs, toFile(named(files.GPU, "metrics-model-gpu.csv"), func(w io.Writer) error { return report.GPUs(w, all) }))
+		errs = append(errs, wholefile.Write(named(files.GPU, "metrics-model-gpu.csv"), func(w io.Writer) error { return report.GPUs(w, all) }))
 	}
 	var patch strings.Builder
 	for i := range all {
@@ -62,25 +63,11 @@ func write(all []report.Outcome, directory, csv string, files Files, env Env) er
 			patch.WriteString(b.Patch)
 		}
 	}
-	errs = append(errs, toFile(filepath.Join(directory, "best.patch"), func(w io.Writer) error {
-		_, err := io.WriteString(w, patch.String())
-		return err
-	}))
+	errs = append(errs, wholefile.Bytes(filepath.Join(directory, "best.patch"), []byte(patch.String())))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.Stdout, "\nreport: %s\n", filepath.Join(directory, report.Page))
-	return nil
-}
-
-func toFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("failed to write %s: %w", path, err)
-	}
 	return nil
 }
 

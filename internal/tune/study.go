@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -308,9 +310,12 @@ func (s *study) one(ctx context.Context, v trial.Variant, labels map[string]stri
 		r.Cut = true
 		if len(r.Levels) > 0 {
 			s.state.Runs = append(s.state.Runs, r)
-			return nil, errors.Join(ctx.Err(), s.state.Save(s.directory))
+			return nil, errors.Join(ctx.Err(), s.save())
 		}
 		return nil, ctx.Err()
+	}
+	if _, ours := errors.AsType[*placeError](err); ours {
+		return nil, err
 	}
 	if err != nil {
 		r.Failure = err.Error()
@@ -318,7 +323,24 @@ func (s *study) one(ctx context.Context, v trial.Variant, labels map[string]stri
 	r.Seconds = time.Since(began).Seconds()
 	s.state.Runs = append(s.state.Runs, r)
 	s.progress.done(&r, s.goal)
-	return &s.state.Runs[len(s.state.Runs)-1], s.state.Save(s.directory)
+	return &s.state.Runs[len(s.state.Runs)-1], s.save()
+}
+
+// save writes the checkpoint. Where its directory takes it no more, what was measured is
+// kept with the temporary files.
+func (s *study) save() error {
+	err := s.state.Save(s.directory)
+	if err == nil {
+		return nil
+	}
+	if dir, made := os.MkdirTemp("", "neso-tune-kept-"); made == nil {
+		if s.state.Save(dir) == nil {
+			return fmt.Errorf("%w. All of it is in %s: put that there, and the same command goes on", err,
+				filepath.Join(dir, checkpoint.Filename))
+		}
+		os.RemoveAll(dir)
+	}
+	return fmt.Errorf("%w. What was measured before the last configuration is there", err)
 }
 
 func (s *study) nextID() int {
@@ -390,14 +412,37 @@ func (l *live) close() {
 	}
 }
 
+// placeError is a model repository that could not be made for a server: nothing that the
+// configuration is to blame for.
+type placeError struct{ err error }
+
+func (e *placeError) Error() string {
+	return "the model repository of a server cannot be made in the directory of temporary files (TMPDIR): " + e.err.Error()
+}
+
+func (e *placeError) Unwrap() error { return e.err }
+
+// placed is what a repository could not be made for: a configuration that cannot be
+// changed so is a result, files that cannot be written are none.
+func placed(err error) error {
+	_, file := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	if file || link {
+		return &placeError{err}
+	}
+	return err
+}
+
 // start starts a server with a variant.
 func (s *study) start(ctx context.Context, v map[string][]edit.Change) (*live, error) {
 	dir, err := os.MkdirTemp(s.temp, "models-")
 	if err != nil {
-		return nil, err
+		return nil, &placeError{err}
 	}
 	l := &live{directory: dir}
-	if err = overlay.Make(dir, s.Repositories, v); err == nil {
+	if err = overlay.Make(dir, s.Repositories, v); err != nil {
+		err = placed(err)
+	} else {
 		began := time.Now()
 		var names []string
 		for _, m := range s.Models {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/nesoserve/neso/internal/perf/measure"
@@ -76,7 +77,9 @@ func Main(ctx context.Context, p *Plan, env Env) int {
 		return max(code, exitFailed)
 	}
 	if err := p.conclude(states, env); err != nil {
-		fmt.Fprintln(env.Stderr, "error:", err)
+		for line := range strings.Lines(err.Error()) { // one for each file
+			fmt.Fprintln(env.Stderr, "error:", measure.Plain(strings.TrimSuffix(line, "\n")))
+		}
 		return max(code, exitFailed)
 	}
 	for _, s := range states { // a search that found nothing has failed

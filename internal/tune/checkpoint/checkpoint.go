@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nesoserve/neso/internal/tune/overlay"
 	"github.com/nesoserve/neso/internal/tune/trial"
+	"github.com/nesoserve/neso/internal/wholefile"
 )
 
 // Filename is that of the checkpoint in the directory of a search.
@@ -161,7 +161,7 @@ func (s *State) Save(directory string) error {
 	if err != nil {
 		return err
 	}
-	if err := overlay.Replace(filepath.Join(directory, Filename), append(text, '\n')); err != nil {
+	if err := wholefile.Bytes(filepath.Join(directory, Filename), append(text, '\n')); err != nil {
 		return fmt.Errorf("what was measured cannot be kept: %w", err)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/internal/modelconfig/edit"
+	"github.com/nesoserve/neso/internal/wholefile"
 )
 
 // Filename is that of a model's configuration.
@@ -161,7 +162,7 @@ const mostBackups = 10000
 
 // Apply writes the configuration of a model. The old one stays as config.pbtxt.N.bak,
 // whose name is returned, "" if there was none. A file that is not as it was when it was
-// measured is left alone.
+// measured is left alone, and so is one for whose successor there is no room.
 func Apply(directory string, was, text []byte) (backup string, err error) {
 	now, err := Config(directory)
 	if err != nil {
@@ -176,10 +177,16 @@ func Apply(directory string, was, text []byte) (backup string, err error) {
 	}
 	if now != nil {
 		if backup, err = keep(path, now); err != nil {
-			return "", err
+			return "", fmt.Errorf("%s is left as it is: the old one cannot be kept: %w", path, err)
 		}
 	}
-	return backup, Replace(path, text)
+	if err := wholefile.Bytes(path, text); err != nil {
+		if backup != "" {
+			os.Remove(backup)
+		}
+		return "", fmt.Errorf("%s is left as it is: %w", path, err)
+	}
+	return backup, nil
 }
 
 func keep(path string, text []byte) (string, error) {
@@ -193,24 +200,11 @@ func keep(path string, text []byte) (string, error) {
 			return "", err
 		}
 		_, err = f.Write(text)
-		return name, errors.Join(err, f.Sync(), f.Close())
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+			os.Remove(name) // a half is none
+			return "", err
+		}
+		return name, nil
 	}
 	return "", fmt.Errorf("%s has %d backups: remove some", path, mostBackups)
-}
-
-// Replace writes a file whole or not at all.
-func Replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
