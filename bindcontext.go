@@ -51,15 +51,33 @@ func (c *callContext) Deadline() (at time.Time, ok bool) {
 	return at, len(c.requests) > 0
 }
 
+// callsKey is that of the Calls of a function's requests, for what it sends with its
+// context.
+type callsKey struct{}
+
 // Value is the request's, or the server's in a batch of several.
 func (c *callContext) Value(key any) any {
 	c.mu.Lock()
 	ctx := c.single()
+	if key == (callsKey{}) {
+		defer c.mu.Unlock()
+		return callsOf(c.requests)
+	}
 	c.mu.Unlock()
 	if ctx != nil {
 		return ctx.Value(key)
 	}
 	return c.life.Value(key)
+}
+
+// callsOf are the Calls of requests that have any.
+func callsOf(requests []*backend.Request) (all []any) {
+	for _, r := range requests {
+		if r.Calls != nil {
+			all = append(all, r.Calls)
+		}
+	}
+	return all
 }
 
 // Err looks without making anything.

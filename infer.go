@@ -193,6 +193,10 @@ func (s *Server) request(ctx context.Context, q Request, sink infer.Sink) (*infe
 		t.Retain()
 		r.Inputs[i] = t
 	}
+	if s.running.engine.Recent().Watched() {
+		calls, _ := ctx.Value(callsKey{}).([]any) // the program is perhaps a function that serves a request
+		r.For = infer.SpansOf(calls)
+	}
 	r.Times.Start = backend.Now()
 	return r, s.startTrace(r, q.TraceParent, q.TraceState), nil
 }

@@ -35,6 +35,9 @@ type Request struct {
 	// Caller is where a request to Host.Infer comes from; the zero value means no
 	// model.
 	Caller Caller
+	// Calls, if not nil, takes note of the requests that are sent for this one. It is
+	// the server's: a backend that sends some has it stand in their Caller.For.
+	Calls any
 
 	// TakesDevice says whether who sent the request takes outputs on that GPU, see
 	// tensor.DeviceMemory. nil, as in every request of a client: none.
@@ -61,6 +64,9 @@ type Caller struct {
 	Waits, Abandoned bool
 	// Single says that the caller takes one response: a decoupled model refuses.
 	Single bool
+	// For are the Calls of the requests that the caller executes meanwhile, as far as
+	// they have any. It is nil where it cannot be told which of them sends the request.
+	For []any
 }
 
 // Responder is the server's end of a request.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import bls
 import pytest
 from chromium import browser
 from repository import place, python_model
@@ -324,6 +327,119 @@ def test_each_edge_has_its_own_number(page, tmp_path):
             sender.join()
 
 
+LATER = """def work():
+    sender = request.get_response_sender()
+    sender.send(self.reply(self.value(self.call("leaf", x))))
+    sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+threading.Thread(target=work).start()
+"""
+BESIDE = """import asyncio
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    async def execute(self, requests):
+        x = pb_utils.get_input_tensor_by_name(requests[0], "X")
+        calls = [pb_utils.InferenceRequest(model_name=m, inputs=[x], requested_output_names=["Y"]) for m in ("first", "second")]
+        done = await asyncio.gather(*[c.async_exec() for c in calls])
+        y = pb_utils.get_output_tensor_by_name(done[0], "Y").as_numpy()
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", y)])]
+"""
+INT32 = """input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] }
+output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }
+"""
+
+
+def calling(repo):
+    """Models that call others: one after the other, beside each other, from a thread, in vain, and as the step of an ensemble."""
+    bls.write(repo, "leaf", "return self.reply(x)")
+    bls.write(repo, "first", 'time.sleep(0.1)\nreturn self.reply(self.value(self.call("leaf", x)))')
+    bls.write(repo, "second", "time.sleep(0.2)\nreturn self.reply(x)")
+    bls.write(repo, "fails", 'raise ValueError("not today")')
+    bls.write(repo, "caller", 'return self.reply(self.value(self.call("second", self.value(self.call("first", x)))))')
+    bls.write(repo, "quick", 'return self.reply(self.value(self.call("leaf", self.value(self.call("leaf", x)))))')
+    bls.write(repo, "in_vain", 'return self.reply(int(self.call("fails", x).has_error()))')
+    bls.write(repo, "later", LATER, config="model_transaction_policy { decoupled: true }\n")
+    code = repo / "later" / "1" / "model.py"
+    code.write_text(code.read_text().replace("return [self.one(", "[self.one("))
+    place(repo / "beside", {"config.pbtxt": 'backend: "python"\n' + INT32, "1/model.py": BESIDE})
+    step = 'step { model_name: "caller" model_version: -1 input_map { key: "X" value: "X" } output_map { key: "Y" value: "Y" } }'
+    chain = f'platform: "ensemble"\n{INT32}ensemble_scheduling {{ {step} }}\n'
+    place(repo / "chain", {"config.pbtxt": chain, "1/x": ""})
+
+
+def slow(server, models, times=1):
+    """The slowest requests of each of these models, as the page is told, once there are some of all; each is sent so many times at once."""
+    c = http.client.HTTPConnection("127.0.0.1", server.metrics_port, timeout=60)
+    c.request("GET", "/dashboard/feed", headers={"X-Neso-Dashboard": "1"})
+    found, reply = {}, c.getresponse()
+    assert json.loads(reply.readline())["whole"]
+    for m in models:
+        if m == "later":
+            assert server.post("/v2/models/later/generate_stream", {"X": 1}).status == 200
+        else:
+            with ThreadPoolExecutor(times) as pool:
+                list(pool.map(lambda _, m=m: bls.value(server, m), range(times)))
+    while found.keys() < set(models):
+        frame = json.loads(reply.readline())
+        for m in models:
+            if of_m := [r for r in frame.get("slow", []) if r["model"] == m and not r.get("internal")]:
+                found[m] = of_m
+    c.close()
+    return found
+
+
+def tree(steps):
+    return [(s["model"], *([tree(s["steps"])] if "steps" in s else [])) for s in steps or []]
+
+
+def test_calls_of_models(page, tmp_path):
+    """A slow request shows what its model has called, each call in its place in time with its own phases, and those within it."""
+    repo = tmp_path / "models"
+    calling(repo)
+    page.b.set_window_size(1280, 900)
+    with Server(repo) as s:
+        busy = slow(s, ["quick"], times=16)["quick"]
+        assert len(busy) > 4 and all(tree(r.get("steps")) == [("leaf",), ("leaf",)] for r in busy), busy
+        found = {m: r[0] for m, r in slow(s, ["caller", "in_vain", "later", "beside", "chain"]).items()}
+        of = {m: tree(r.get("steps")) for m, r in found.items()}
+        called = [("first", [("leaf",)]), ("second",)]
+        assert of == {
+            "caller": called, "in_vain": [("fails",)], "later": [("leaf",)], "beside": called, "chain": [("caller", called)]
+        }  # fmt: skip
+        assert (
+            found["in_vain"]["steps"][0]["failed"] and "composed" not in found["caller"] and found["chain"]["composed"]
+        )
+        one, two = found["caller"]["steps"]
+        assert (
+            100 <= one["took"] <= two["from"]
+            and two["took"] >= 200
+            and two["from"] + two["took"] <= found["caller"]["took"]
+        )
+        assert one["phases"][2] >= 100 and one["from"] <= one["steps"][0]["from"] <= one["from"] + one["took"]
+        one, two = found["beside"]["steps"]
+        assert two["from"] < one["from"] + one["took"], "calls beside each other look as if one came after the other"
+
+        page.open(s, "requests")
+        page.wait(lambda: page.all("details .spans"))
+        page.b.execute_script("document.querySelectorAll('details:has(.spans)').forEach(d => d.open = true)")
+        script = """const row = [...document.querySelectorAll('details:has(.spans)')].find(
+              d => d.closest('tr').children[1].textContent.trim() === arguments[0] + ' 1');
+            const bar = li => { const r = li.querySelector(':scope > svg rect'); return [li.querySelector('.span-name').textContent,
+              +r.getAttribute('x'), +r.getAttribute('width')]; };
+            return [row.querySelector('summary').textContent, [...row.querySelectorAll('li')].map(bar)]"""
+        summary, bars = page.b.execute_script(script, "caller")
+        took = found["caller"]["took"]
+        flat = [found["caller"]["steps"][0], found["caller"]["steps"][0]["steps"][0], found["caller"]["steps"][1]]
+        assert summary == "2 calls" and [b[0] for b in bars] == ["first 1", "leaf 1", "second 1"]
+        for (_, x, width), want in zip(bars, flat):
+            assert (
+                abs(x - want["from"] / took * 300) < 0.1 and abs(width - max(want["took"] / took, 1 / 300) * 300) < 0.1
+            )
+        assert page.b.execute_script(script, "chain")[0] == "1 step"
+        assert page.complaints() == [] and page.wide() <= 0
+
+
 def test_a_key_that_goes_and_a_server_that_comes_back(page, tmp_path):
     repo = tmp_path / "models"
     python_model(repo, "open-1")
@@ -371,6 +487,12 @@ def test_ten_thousand_models(page, tmp_path):
         page.wait(lambda: page.row("model-09999") or page.row("served"))
         page.all("#filter")[0].send_keys("model-04999")
         page.wait(lambda: page.row("model-04999") and "1 of 10001" in page.text())
+        for width in (320, 3840):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            page.b.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            page.wait(lambda: page.row("model-04999"))
+            assert page.wide() <= 0 and len(page.all(".vt-body > .vt-row")) < 100
+        page.b.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_off(tmp_path):

@@ -73,7 +73,7 @@ func (h *host) infer(req *backend.Request) error {
 	r.Request = *req
 	r.Responder, r.ModelName, r.ModelVersion = own, name, version
 	r.Iterations = nil // the caller's scheduler takes back the caller's request, not this one
-	r.Internal = true
+	r.Internal, r.For = true, infer.SpansOf(req.Caller.For)
 	r.Inputs = append([]tensor.Tensor(nil), req.Inputs...)
 	for i := range r.Inputs {
 		r.Inputs[i].Retain()

@@ -243,8 +243,8 @@ func (e *Engine) Infer(r *infer.Request) error {
 		r.Discard()
 		return err
 	}
-	if m.Config().Ensemble != nil && e.recent.Watched() {
-		r.Spans = &infer.Spans{}
+	if r.Calls = nil; e.recent.Watched() { // a copy of another request has that one's
+		r.Follow()
 	}
 	if output := m.TextOutput(); output != "" {
 		r.Text = e.texts.Begin(m.Config().Name, m.Version(), output, r.Times.Receive)

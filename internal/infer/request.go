@@ -48,8 +48,10 @@ type Request struct {
 	Cache Cache
 	// Timeline follows a sampled request; nil for all others.
 	Timeline Timeline
-	// Spans, if not nil, are to take what the steps of an ensemble do.
+	// Spans, if not nil, takes the requests that are sent for this one; see Follow.
 	Spans *Spans
+	// For are those of the requests that this one is sent for, as far as they want it.
+	For []*Spans
 	// Held, if not nil, is the scheduler that holds responses of the request back, or
 	// takes the request back.
 	Held Held

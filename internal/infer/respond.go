@@ -67,6 +67,7 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 			r.Timeline.End(r, nil)
 		}
 		r.LeavePayer()
+		r.endSpans()
 	}
 	if r.watch != nil {
 		r.watch(resp, final)

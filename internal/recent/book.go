@@ -41,13 +41,14 @@ type Request struct {
 	At       time.Time // of its end
 	Took     time.Duration
 	Phases   Phases
-	Steps    []Step
+	Steps    []Step // of an ensemble, and what the model has called
 	Left     int    // steps beyond those
 	Error    string // empty for a success
 	Reason   string
 }
 
-// Step is what a step of an ensemble took, and what took place inside it.
+// Step is a request that was sent for another one: to a step of an ensemble, or by the
+// model to another model. Steps are those sent for it.
 type Step struct {
 	Model      string
 	Version    int64
@@ -212,9 +213,9 @@ func entry(r *infer.Request, took int64) Request {
 		}
 		return e
 	}
-	if r.Spans != nil {
+	e.Steps, e.Left = steps(r.Spans, t.Start)
+	if r.Spans != nil && r.Spans.Steps {
 		e.Phases.Ensemble = true
-		e.Steps, e.Left = steps(r.Spans, t.Start)
 		for i := range e.Steps {
 			s := &e.Steps[i].Phases
 			e.Phases.Queue += s[0]
@@ -238,6 +239,9 @@ func entry(r *infer.Request, took int64) Request {
 func steps(of *infer.Spans, begin int64) (all []Step, left int) {
 	if of == nil {
 		return nil, 0
+	}
+	if len(of.All) == 0 {
+		return nil, of.Left
 	}
 	all = make([]Step, len(of.All))
 	for i := range of.All {

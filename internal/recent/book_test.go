@@ -90,7 +90,7 @@ func TestStepsOfAnEnsemble(t *testing.T) {
 	outer := at("outer", 100, 500)
 	outer.Inside = &infer.Spans{}
 	outer.Inside.Add(at("inner", 200, 300))
-	r.Spans = &infer.Spans{}
+	r.Spans = &infer.Spans{Steps: true}
 	r.Spans.Add(at("late", 600, 900))
 	r.Spans.Add(outer)
 	for range 100 {

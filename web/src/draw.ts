@@ -60,7 +60,7 @@ export function timeline(r: Ended): SVGElement {
   return svg("svg", { viewBox: "0 0 300 14", preserveAspectRatio: "none", class: "timeline", role: "img", "aria-label": text }, ...parts);
 }
 
-/** spans draws the steps of a request below each other, each where it was in the time of the whole; null where there are none. */
+/** spans draws the steps and the calls of a request below each other, each where it was in the time of the whole; null where there are none. */
 export function spans(r: Ended): HTMLElement | null {
   return r.steps?.length ? list(r.steps, r.left ?? 0, Math.max(r.took, 1e-9)) : null;
 }

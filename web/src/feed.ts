@@ -56,7 +56,7 @@ export interface Ended {
   reason?: string;
 }
 
-/** What a step of an ensemble took, from the begin of the request on; times in milliseconds. */
+/** What a step of an ensemble, or a call of a model, took, from the begin of the request on; times in milliseconds. */
 export interface Step {
   model: string;
   version: string;

@@ -14,12 +14,12 @@ import (
 // callFrames takes the frames in which the worker asks something of the server: INFER,
 // with CANCEL and CREDIT, METRIC, CONTROL, BIND and UNBIND.
 type callFrames struct {
-	instances guard[instances]
-	turns     guard[turns]
-	views     *views
-	host      *hostcalls.Calls
-	ctx       context.Context // ends with the connection
-	arena     *segment.Arena  // for large answers when the caller is no instance
+	work  guard[work]
+	turns guard[turns]
+	views *views
+	host  *hostcalls.Calls
+	ctx   context.Context // ends with the connection
+	arena *segment.Arena  // for large answers when the caller is no instance
 	// sees is Request.TakesDevice of the calls; nil where the worker has no GPU.
 	sees func(tensor.GPU) bool
 	// serve answers what only the processes of users may ask; nil refuses it.
@@ -66,12 +66,14 @@ func (c *callFrames) infer(h wire.Header, body []byte, in *wire.Chunk) (call *ho
 		return nil, false, err
 	}
 	o := hostcalls.Options{Arena: c.arena, Inline: segment.DefaultInlineLimit}
-	if inst := (*c.instances.lock())[h.Instance]; inst != nil {
+	w := c.work.lock()
+	if inst := w.instances[h.Instance]; inst != nil {
 		req.Caller = inst.Caller
 		req.Caller.Waits, req.Caller.Abandoned = inst.pipeline.Running()
+		req.Caller.For = w.serves(inst)
 		o.Arena, o.Inline = inst.Arena, inst.InlineLimit
 	}
-	c.instances.unlock()
+	c.work.unlock()
 	if decoded.Device && c.sees != nil {
 		o.Device, req.TakesDevice = true, c.sees
 	}

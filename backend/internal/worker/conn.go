@@ -188,7 +188,7 @@ func (r *reading) init(c *Conn, in *channel.Reader) {
 		shared: shared, outputs: c.mem, loans: &c.state.shared.lent, pool: c.opts.Devices, run: c.host.Run, reply: c.reply,
 	}
 	r.calls = callFrames{
-		instances: guard[instances]{&c.mu, &c.state.work.instances}, turns: guard[turns]{&c.mu, &c.state.turns},
+		work: work, turns: guard[turns]{&c.mu, &c.state.turns},
 		views: views, host: &c.host, ctx: c.ctx, arena: c.opts.Arena, serve: c.opts.Serve,
 	}
 	if c.opts.Devices != nil {

@@ -61,6 +61,35 @@ func (w *work) encode(b *batch, id uint64) error {
 	return err
 }
 
+// serves returns the Calls of the requests that an instance serves, for Caller.For: of
+// the batch that it runs, or of the one request of a decoupled model, whose batch ends
+// before its requests do. A worker does not say for which of several it calls.
+func (w *work) serves(i *Instance) (all []any) {
+	if !i.Decoupled {
+		if b := i.pipeline.Only(); b != nil {
+			for _, r := range b.Batch.Requests {
+				if r.Calls != nil {
+					all = append(all, r.Calls)
+				}
+			}
+		}
+		return all
+	}
+	n := 0
+	for _, r := range w.batches.Requests() {
+		if r.Instance != i {
+			continue
+		}
+		if n++; n > 1 {
+			return nil
+		}
+		if r.Request.Calls != nil {
+			all = append(all, r.Request.Calls)
+		}
+	}
+	return all
+}
+
 // ended marks the batch as ended and wakes its Execute if that waits.
 func (w *work) ended(b *batch) {
 	w.unwatch(b)

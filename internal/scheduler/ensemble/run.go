@@ -81,6 +81,9 @@ func (x *run) begin(r *infer.Request) {
 	now := backend.Now()
 	r.Times.Queue, r.Times.ComputeStart = now, now
 	r.Times.Steps = &x.sum
+	if r.Spans != nil {
+		r.Spans.Steps = true
+	}
 	for i := range x.s.g.steps {
 		st := &x.s.g.steps[i]
 		x.loose[st.makes] = st.unbound // a decoupled step alone makes its label
@@ -174,9 +177,6 @@ func (x *run) handle(e event) {
 	// What the steps waited is in their own numbers: an ensemble has no queue.
 	for i, ns := range e.from.phases[1:] {
 		x.sum[i+1] += ns
-	}
-	if x.r.Spans != nil && e.from.span.Start != 0 {
-		x.r.Spans.Add(e.from.span)
 	}
 	e.from.free(x)
 	x.flow.end(e.at)

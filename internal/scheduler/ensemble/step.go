@@ -14,8 +14,7 @@ type stepRequest struct {
 	seen   int
 	permit bool
 	q      sequence // of its inputs
-	phases [4]int64 // written before the final event, as is span
-	span   infer.Span
+	phases [4]int64 // written before the final event
 }
 
 func (x *run) newRequest(at start) *stepRequest {
@@ -66,6 +65,9 @@ func (x *run) send(at start) {
 	r.Ctx, r.ID = x.ctx, o.ID
 	if o.Timeline != nil {
 		r.Timeline = o.Timeline.Child()
+	}
+	if o.Spans != nil {
+		r.For = []*infer.Spans{o.Spans}
 	}
 	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
 	r.Requested, r.Spare, r.Internal = x.flow.n.request[at.step], x.flow.n.spares[at.step], o.Internal
@@ -223,10 +225,6 @@ func (c *stepRequest) Deliver(r *infer.Request, resp *backend.Response, final bo
 	if final {
 		if r.Times.ComputeStart != 0 {
 			c.phases[0], c.phases[1], c.phases[2], c.phases[3] = r.Times.Phases()
-		}
-		if x.r.Spans != nil {
-			c.span = infer.SpanOf(r)
-			c.span.Phases = c.phases
 		}
 		c.release()
 	}

@@ -25,15 +25,15 @@ export function slowest(all: Ended[]): HTMLElement {
   );
 }
 
-/** The requests whose steps the user has opened, by their number. */
+/** The requests whose steps or calls the user has opened, by their number. */
 const opened = new Set<number>();
 
-/** where says where the time of a request went; of an ensemble's, for each step. */
+/** where says where the time of a request went; of an ensemble's, for each step, and for what a model has called. */
 function where(r: Ended): HTMLElement {
   const steps = spans(r);
   if (!steps) return h("div", {}, timeline(r));
   const n = r.steps!.length + (r.left ?? 0);
-  const details = h("details", { open: opened.has(r.number) }, h("summary", {}, n === 1 ? "1 step" : `${n} steps`), steps);
+  const details = h("details", { open: opened.has(r.number) }, h("summary", {}, `${n} ${r.composed ? "step" : "call"}${n === 1 ? "" : "s"}`), steps);
   details.addEventListener("toggle", () => (details.open ? opened.add(r.number) : opened.delete(r.number)));
   return h("div", {}, timeline(r), details);
 }
@@ -60,7 +60,7 @@ export function requestsPage(main: HTMLElement): () => void {
   const slow = h("div");
   const failed = h("div");
   const skipped = h("p", { class: "note" });
-  put(main, h("h1", {}, "Requests"), slow, legend(), h("p", { class: "note" }, "Times of an ensemble are sums over its steps, which run beside each other. A table holds still while you are in it."), failed, skipped);
+  put(main, h("h1", {}, "Requests"), slow, legend(), h("p", { class: "note" }, "Times of an ensemble are sums over its steps, which run beside each other. Those of a model that calls others have these calls in them. A table holds still while you are in it."), failed, skipped);
   const last: [Ended[]?, Ended[]?] = [];
   return feed.follow(() => {
     say(skipped, feed.skipped ? `${count(feed.skipped)} more failures came too fast to be kept.` : "");

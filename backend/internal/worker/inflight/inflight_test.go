@@ -37,7 +37,8 @@ import (
 //	abandon BATCH                its worker does not give it back
 //	returned BATCH               its worker has come back from it
 //	cancel BATCH                 nobody waits for its requests any more
-//	running INSTANCE, under C    what is asked
+//	running INSTANCE, only INSTANCE, under C
+//	                             what is asked
 //	close                        the worker is gone
 //	state                        of everything
 func TestTranscripts(t *testing.T) {
@@ -275,6 +276,12 @@ func (p *player) ask(words []string) {
 	case "running":
 		running, cancelled := p.pipelines[words[1]].Running()
 		p.say("runs a batch: %v, cancelled: %v", running, cancelled)
+	case "only":
+		if b := p.pipelines[words[1]].Only(); b != nil {
+			p.say("%d", b.ID)
+		} else {
+			p.say("none, or not known")
+		}
 	case "under":
 		var ids []uint64
 		for b := range p.account.Under(p.contexts[words[1]]) {

@@ -48,6 +48,14 @@ func (p *Pipeline[I]) Running() (running, cancelled bool) {
 	return true, true
 }
 
+// Only returns the batch that the worker runs; nil where it runs none, or may run several.
+func (p *Pipeline[I]) Only() *Batch[I] {
+	if len(p.batches) == 0 || len(p.batches) > 1 && !p.batches[1].waits {
+		return nil
+	}
+	return p.batches[0]
+}
+
 // Overdue returns how many batches have not come back before their timeout. It needs
 // no lock.
 func (p *Pipeline[I]) Overdue() int { return int(p.overdue.Load()) }
