@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/ondemand"
 	"github.com/nesoserve/neso/internal/recent"
@@ -177,7 +178,7 @@ func (e *Engine) start(ctx context.Context) error {
 		if index, err := e.Index(false); err == nil {
 			e.failedIndex.Store(&index)
 		}
-		return lifecycle.FailuresError(failures)
+		return reason.All(failures)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start given up: %w", err)

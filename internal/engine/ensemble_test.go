@@ -154,13 +154,17 @@ func TestAStepThatNoLongerFits(t *testing.T) {
 	e := server(t, explicit(top, "e"), &nesotest.Echo{Name: "echo"})
 	mustLoad(t, e, "b", strings.ReplaceAll(echoJSON, "FP32", "INT32"), nil)
 	_, err := ask(e, "e", -1)
-	wantError(t, err, backend.InvalidArg,
-		"in ensemble 'e', [request id: <id_unknown>] inference input 'IN' data-type is 'FP32', but model 'b' expects 'INT32'")
+	wantError(t, err, backend.NotFound, "Request for unknown model: 'e' has no available versions")
+	if err := e.Ready(); err != nil {
+		t.Error(err)
+	}
 	wantError(t, e.Load(t.Context(), "e", "", nil), backend.InvalidArg, "load failed for model 'e': "+
 		"in ensemble e, ensemble tensor t0: inconsistent data type: TYPE_FP32 is inferred from model a while TYPE_INT32 is inferred from "+
 		"model b; "+
 		"in ensemble e, ensemble tensor t1: inconsistent data type: TYPE_INT32 is inferred from model b while TYPE_FP32 is inferred from "+
 		"model a\n")
+	mustLoad(t, e, "b", "", nil)
+	wantServed(t, e, "e", -1, 1)
 }
 
 // A worker that dies is an error of its step, and the ensemble goes on.

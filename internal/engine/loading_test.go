@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,6 +86,40 @@ func TestExplicitControl(t *testing.T) {
 	if err := e.Ready(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestIndexForgets what no repository has any more, unless it serves all the same.
+func TestIndexForgets(t *testing.T) {
+	echo := &nesotest.Echo{Name: "echo", OnLoad: func(_ context.Context, cfg backend.Config) error {
+		if cfg.Name == "broken" {
+			return backend.Errorf(backend.Internal, "no luck")
+		}
+		return nil
+	}}
+	top := nesotest.Tree(t, map[string]string{
+		"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": "", "broken/config.pbtxt": echoConfig, "broken/1/": "",
+	})
+	e := server(t, explicit(top, "a", "b"), echo)
+	if e.Load(t.Context(), "broken", "", nil) == nil {
+		t.Error("no error")
+	}
+	for _, name := range []string{"a", "b", "broken"} {
+		if err := os.RemoveAll(filepath.Join(top, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Unload(t.Context(), "b", false); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, e)
+	wantIndex(t, e, "a 1 READY\n")
+	wantServed(t, e, "a", -1, 1)
+	_, err := e.Resolve(t.Context(), "b", -1, 0)
+	wantError(t, err, backend.NotFound, "Request for unknown model: 'b' has no available versions")
+	nesotest.Put(t, top, "b/1/", "")
+	wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\n")
+	mustLoad(t, e, "c", echoJSON, map[string][]byte{"file:7/x": []byte("w")})
+	wantIndex(t, e, "a 1 READY\nb 1 UNAVAILABLE unloaded\nc 7 READY\n")
 }
 
 func TestStartAll(t *testing.T) {

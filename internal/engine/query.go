@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/recent"
+	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/residency"
 	"github.com/nesoserve/neso/internal/stats"
 )
@@ -206,6 +208,9 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 		if err != nil && len(stored) == 0 && len(known) == 0 {
 			return nil, err
 		}
+		if err == nil {
+			forget(known, stored)
+		}
 		for _, s := range stored {
 			switch {
 			case s.Duplicate && !serving[s.Name]:
@@ -241,6 +246,19 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(len(a.Version), len(b.Version)), cmp.Compare(a.Version, b.Version))
 	})
 	return index, nil
+}
+
+// forget takes the models out of what is known that no repository has any more, as the
+// peer does, but for those that serve all the same and those that programs have bound.
+func forget(known map[string][]lifecycle.Version, stored []repository.Entry) {
+	there := map[string]bool{}
+	for _, s := range stored {
+		there[s.Name] = true
+	}
+	maps.DeleteFunc(known, func(name string, versions []lifecycle.Version) bool {
+		stays := func(v lifecycle.Version) bool { return v.Bound || v.State != lifecycle.Unavailable }
+		return !there[name] && !slices.ContainsFunc(versions, stays)
+	})
 }
 
 // standing is the state of a version as the index has it, and the reason for it.

@@ -31,16 +31,24 @@ type binding struct {
 // was bound before, as a reload does: the old one serves until the new one is
 // ready, and goes on when that fails. Like Load it goes on when ctx ends.
 func (m *Manager) Bind(ctx context.Context, b Bound) error {
-	return m.await(ctx, b.Name, func() error { return m.bind(b) })
+	return m.await(ctx, b.Name, func() error {
+		var done effects
+		defer func() { m.renew(done.tried) }()
+		return m.bind(b, &done)
+	})
 }
 
 // Unbind takes a bound version out of service. It returns once no new request
 // can reach it. What was never bound is no error.
 func (m *Manager) Unbind(ctx context.Context, name string, version int64, of backend.Backend) error {
-	return m.await(ctx, name, func() error { return m.unbind(name, version, of) })
+	return m.await(ctx, name, func() error {
+		var done effects
+		defer func() { m.renew(done.tried) }()
+		return m.unbind(name, version, of, &done)
+	})
 }
 
-func (m *Manager) bind(b Bound) error {
+func (m *Manager) bind(b Bound, done *effects) error {
 	if err := repository.CheckName(b.Name); err != nil {
 		return err
 	}
@@ -69,6 +77,7 @@ func (m *Manager) bind(b Bound) error {
 		return err
 	}
 	defer p.snapshot.Release()
+	p.effects = done
 	err = m.apply(p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +97,7 @@ func (m *Manager) bind(b Bound) error {
 	return err
 }
 
-func (m *Manager) unbind(name string, version int64, of backend.Backend) error {
+func (m *Manager) unbind(name string, version int64, of backend.Backend, done *effects) error {
 	if err := m.claim(name, true); err != nil {
 		return err
 	}
@@ -103,7 +112,7 @@ func (m *Manager) unbind(name string, version int64, of backend.Backend) error {
 	delete(versions, version)
 	if len(versions) == 0 {
 		delete(m.bound, name)
-		m.unloadLocked(append([]string{name}, m.graphLocked().users(name)...))
+		m.unloadLocked([]string{name}, m.graphLocked().Users(name))
 		delete(m.models, name) // there is nothing to load again
 		m.mu.Unlock()
 		return nil
@@ -115,6 +124,7 @@ func (m *Manager) unbind(name string, version int64, of backend.Backend) error {
 		return err
 	}
 	defer p.snapshot.Release()
+	p.effects = done
 	err = m.apply(p)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -132,3 +132,36 @@ func askBound(m *Manager) error {
 	_, err := ask(m, "m", -1, 1, 2)
 	return err
 }
+
+// TestEnsembleOfABoundModel comes with the model that a program binds, goes when that
+// has other tensors or is unbound, and comes back.
+func TestEnsembleOfABoundModel(t *testing.T) {
+	echoing := nesotest.Program(t)
+	b := echoing(&nesotest.Echo{})
+	o := of(nesotest.Tree(t, map[string]string{"e/config.pbtxt": ensembleConfig("a"), "e/1/": ""}), "e")
+	o.faulty = true
+	m := start(t, o, &nesotest.Echo{Name: "echo"})
+	unbatched := strings.Replace(boundJSON, `"max_batch_size":4,"dynamic_batching":{}`, `"max_batch_size":0`, 1)
+	bind := func(config string) {
+		t.Helper()
+		if err := m.Bind(t.Context(), Bound{Name: "a", Version: 1, Config: []byte(config), Backend: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bind(unbatched)
+	wantServed(t, m, "e", -1, 1)
+	bind(strings.ReplaceAll(unbatched, "TYPE_FP32", "TYPE_INT32"))
+	if pinned(m, "e", -1) == nil {
+		t.Error("it serves with a model that it does not fit")
+	}
+	bind(unbatched)
+	wantServed(t, m, "e", -1, 1)
+	if err := m.Unbind(t.Context(), "a", 1, b); err != nil {
+		t.Fatal(err)
+	}
+	if pinned(m, "e", -1) == nil {
+		t.Error("it serves without its model")
+	}
+	bind(unbatched)
+	wantServed(t, m, "e", -1, 1)
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/model"
 )
 
@@ -52,12 +53,12 @@ func (m *Manager) loopsLocked() {
 		g[caller] = append(g[caller], m.keyLocked(c.callee))
 	}
 	for c := range m.calls.seen {
-		m.calls.seen[c] = c.caller == c.callee || slices.Contains(g.users(m.keyLocked(c.caller)), m.keyLocked(c.callee))
+		m.calls.seen[c] = c.caller == c.callee || slices.Contains(g.Users(m.keyLocked(c.caller)), m.keyLocked(c.callee))
 	}
 }
 
 // callersLocked returns the graph of ensembles with the calls between models.
-func (m *Manager) callersLocked() graph {
+func (m *Manager) callersLocked() uses.Graph {
 	g := m.graphLocked()
 	m.calls.mu.RLock()
 	defer m.calls.mu.RUnlock()
@@ -79,10 +80,10 @@ type departure struct {
 // waitsLocked returns the departures of the models that have called name: it
 // stays until they are gone, since their last requests may need it. Models that
 // call each other do not wait.
-func (m *Manager) waitsLocked(g graph, name string) []*departure {
+func (m *Manager) waitsLocked(g uses.Graph, name string) []*departure {
 	var waits []*departure
-	for _, user := range g.users(name) {
-		if user != name && !slices.Contains(g.users(user), name) {
+	for _, user := range g.Users(name) {
+		if user != name && !slices.Contains(g.Users(user), name) {
 			waits = append(waits, m.departing[user]...)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 )
 
 // claims says which models loads and unloads work on, so that they come one after
@@ -36,24 +37,6 @@ func (c *claims) signal() {
 	c.freed = make(chan struct{})
 }
 
-// busy is the error of a load or unload that another one stands in the way of.
-type busy struct {
-	error
-	model  string
-	passes bool // as of claims.blocks
-}
-
-func (b busy) Unwrap() error { return b.error }
-
-func isBusy(err error) bool { return errors.As(err, new(busy)) }
-
-func busyError(model string, passes bool) error {
-	return busy{
-		backend.Errorf(backend.Internal, "a related model '%s' to a load/unload request is currently loading or unloading", model),
-		model, passes,
-	}
-}
-
 // patiently does what another load or unload stands in the way of again when that
 // one has ended: two loads of a model come one after the other, as the peer's do. The
 // caller holds no claim, or two could wait for each other. A request of a model
@@ -69,7 +52,7 @@ func (m *Manager) patiently(ctx context.Context, do func() error) error {
 // outlast waits until what is in the way, as err says, has ended. It returns false where
 // nothing is, and where ctx or the server ends before.
 func (m *Manager) outlast(ctx context.Context, err error) bool {
-	var b busy
+	var b reason.Busy
 	if !errors.As(err, &b) {
 		return false
 	}
@@ -88,10 +71,10 @@ func (m *Manager) outlast(ctx context.Context, err error) bool {
 // blocked returns nil when what was in the way is not there any more, else what is
 // closed when any claim ends. Those that wait give up claims of their own, which
 // must not wake them: they would go round and round.
-func (m *Manager) blocked(b busy) (freed <-chan struct{}) {
+func (m *Manager) blocked(b reason.Busy) (freed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.claims.blocks(b.model, b.passes) {
+	if !m.claims.blocks(b.Model, b.Passes) {
 		return nil
 	}
 	return m.claims.freed
@@ -106,7 +89,7 @@ func (m *Manager) claim(name string, passes bool) error {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
 	if m.claims.blocks(name, passes) {
-		return busyError(name, passes)
+		return reason.Related(name, passes)
 	}
 	m.claims.claimed[name] = true
 	return nil
@@ -129,7 +112,7 @@ func (m *Manager) holdServing(p *plan, mayWait bool) error {
 			continue // one that does not serve will be loaded, and held then
 		}
 		if mayWait && m.claims.claimed[part] && !slices.Contains(p.path, part) {
-			return busyError(part, true)
+			return reason.Related(part, true)
 		}
 		m.holdLocked(p, part)
 	}

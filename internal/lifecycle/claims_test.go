@@ -40,7 +40,7 @@ func TestPartsStayWhileTheirEnsembleLoads(t *testing.T) {
 		},
 		"load of one that serves": {
 			func(t *testing.T, m *Manager) error {
-				return m.Load(t.Context(), Request{Name: "first", Config: strings.Replace(echoJSON, "FP32", "INT32", 2)})
+				return m.Load(t.Context(), Request{Name: "first", Config: strings.Replace(echoJSON, "{", `{"metric_tags":{"a":"b"},`, 1)})
 			},
 			"brought 1 READY\ne 1 READY\nfirst 1 READY\nlast 1 READY\nouter 1 READY\n",
 		},

@@ -51,11 +51,11 @@ func (m *Manager) unloadAll() error {
 	m.loads.Wait()
 	m.mu.Lock()
 	g := m.callersLocked()
-	levels := g.order(slices.Sorted(maps.Keys(m.models)))
+	levels := g.Order(slices.Sorted(maps.Keys(m.models)))
 	m.mu.Unlock()
 	for _, level := range slices.Backward(levels) {
 		m.mu.Lock()
-		m.unloadLocked(level)
+		m.unloadLocked(level, nil)
 		m.mu.Unlock()
 		m.retirements.Wait()
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/responsecache"
@@ -19,8 +20,8 @@ func (m *Manager) compose(p *plan) error {
 		g[name] = append(g[name], parts...)
 	}
 	g[p.name] = p.parts
-	if path := g.cycle(p.name); path != nil {
-		return cycleError(path)
+	if path := g.Cycle(p.name); path != nil {
+		return reason.Circle(path)
 	}
 	m.composing[p.name] = p.parts
 	return nil
@@ -49,10 +50,7 @@ func (m *Manager) check(p *plan) error {
 // part returns the configuration of a version that serves, the latest for -1,
 // or nil.
 func (m *Manager) part(name string, version int64) *modelconfig.Config {
-	if v := m.table.Load().models[name].find(version); v != nil {
-		return v.Config()
-	}
-	return nil
+	return m.table.Load().config(name, version)
 }
 
 // identity tells what a version that serves (the latest for -1) is made of.
@@ -61,27 +59,6 @@ func (m *Manager) identity(name string, version int64) (id responsecache.Identit
 		return v.Identity(), true
 	}
 	return id, false
-}
-
-// recheck says which ensembles no longer fit a part that was loaded anew. They
-// go on: what does not fit is the error of a request, with its reason.
-func (m *Manager) recheck(part string) {
-	m.mu.Lock()
-	users := m.graphLocked().users(part)
-	m.mu.Unlock()
-	for _, user := range users {
-		c := m.part(user, -1)
-		if c == nil || c.Ensemble == nil {
-			continue
-		}
-		graph, err := ensemble.NewGraph(c, m.part)
-		switch {
-		case err != nil:
-			m.log.Error("ensemble no longer fits the model of a step", "model", user, "step", part, "error", err)
-		case graph.Decoupled() != c.Decoupled:
-			m.log.Error("ensemble has to be loaded again: the model of a step has another transaction policy", "model", user, "step", part)
-		}
-	}
 }
 
 func (m *Manager) openEnsemble(ctx context.Context, p *plan, version int64) (*model.Model, error) {

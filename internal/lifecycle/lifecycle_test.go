@@ -15,6 +15,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/memory"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/nesotest"
@@ -95,7 +96,7 @@ func start(t *testing.T, s setup, echoes ...*nesotest.Echo) *Manager {
 			}
 		}
 	})
-	if err := FailuresError(m.LoadAll(t.Context(), s.startup)); (err != nil) != s.faulty {
+	if err := reason.All(m.LoadAll(t.Context(), s.startup)); (err != nil) != s.faulty {
 		t.Fatal(err)
 	}
 	return m

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
@@ -27,7 +28,8 @@ type Request struct {
 	// bare leaves out what the models of an ensemble's steps make of a faulty one:
 	// they are being read for that.
 	bare bool
-	// again marks the load of an ensemble that comes back: nobody asks for it anew.
+	// again marks the load of an ensemble for the sake of its parts: nobody asks for it
+	// anew, and it is what it was, whatever its files say now.
 	again bool
 }
 
@@ -75,18 +77,18 @@ func (m *Manager) load(ctx context.Context, r Request) error {
 	if len(r.Files) == 0 {
 		var err error
 		if keys, err = m.resolve(r.Name); err != nil {
-			return pollError(r.Name, err)
+			return reason.Unread(r.Name, err)
 		}
 	}
 	var first error
-	var faults faultList
+	var faults reason.List
 	for _, key := range keys {
 		r.Name = key
 		err := m.loadKey(ctx, r)
 		if first == nil {
 			first = err
 		}
-		faults.add(err)
+		faults.Add(err)
 	}
 	if len(faults) > 1 {
 		return backend.Errorf(backend.AsError(first).Code, "%s", strings.Join(faults, ""))
@@ -95,13 +97,15 @@ func (m *Manager) load(ctx context.Context, r Request) error {
 }
 
 func (m *Manager) loadKey(ctx context.Context, r Request) error {
+	var done effects // also of attempts that others were in the way of
 	if r.Nested {
-		_, err := m.loadClaimed(r)
-		return err // one of those that leave may wait for this load, and so may an ensemble that would come back
+		_, err := m.loadClaimed(r, &done)
+		m.renewBehind(done.tried)
+		return err // one of those that leave may wait for this load, and so may an ensemble
 	}
 	var leaving []<-chan struct{}
 	err := m.patiently(ctx, func() (err error) {
-		leaving, err = m.loadClaimed(r)
+		leaving, err = m.loadClaimed(r, &done)
 		return err
 	})
 	for _, ended := range leaving {
@@ -110,34 +114,37 @@ func (m *Manager) loadKey(ctx context.Context, r Request) error {
 		case <-m.ctx.Done():
 		}
 	}
-	if err == nil {
-		m.bringBack(ctx, r.Name)
-	}
+	m.renew(done.tried)
 	return err
 }
 
-func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) {
+// loadClaimed loads a model and what it is made of, and adds what that has done to done.
+func (m *Manager) loadClaimed(r Request, done *effects) (leaving []<-chan struct{}, err error) {
 	if err := m.claim(r.Name, r.Nested); err != nil {
 		return nil, err
 	}
 	defer m.unclaim(r.Name)
 	defer func() {
 		// Who may not load it is told so, and nobody else.
-		if err != nil && !isBusy(err) && backend.AsError(err).Code != backend.PermissionDenied {
+		if err != nil && !reason.IsBusy(err) && backend.AsError(err).Code != backend.PermissionDenied {
 			m.reject(r.Name, err)
 		}
 	}()
 	p, err := m.poll(r)
 	if err != nil {
-		return nil, pollError(r.Name, err)
+		return nil, reason.Unread(r.Name, err)
 	}
 	defer p.snapshot.Release()
+	p.effects = done
 	if err := m.checkPaths(r, p); err != nil {
 		return nil, err
 	}
 	served := m.serves(r.Name)
 	if err = m.loadOne(p, []string{r.Name}); err == nil && !served && !r.again {
 		m.bring(r.Name, false)
+	}
+	if done.unread != nil && !reason.IsBusy(err) && (err == nil || p.known) {
+		err = reason.Unread(r.Name, done.unread)
 	}
 	return p.leaving, err
 }
@@ -146,26 +153,37 @@ func (m *Manager) loadClaimed(r Request) (leaving []<-chan struct{}, err error) 
 // that do not serve yet. path leads here from the model that was asked for.
 func (m *Manager) loadOne(p *plan, path []string) error {
 	p.path = path
+	if anew, err := m.refresh(p); err != nil {
+		return err
+	} else if !anew {
+		m.accept(p.name)
+		return nil
+	}
+	p.known = m.knows(p)
 	return m.loadWithParts(p, !p.nested, func(part string) error {
 		if i := slices.Index(path, part); i >= 0 {
-			return cycleError(append(path[i:len(path):len(path)], part))
+			return reason.Circle(append(path[i:len(path):len(path)], part))
 		}
 		if err := m.claim(part, p.nested); err != nil {
-			if isBusy(err) && !p.nested {
+			if reason.IsBusy(err) && !p.nested {
 				return err // to begin again, without a claim, when the part is free
 			}
-			return partError(p.name, part, err)
+			return reason.OfAbsent(p.name, part, err)
 		}
 		defer m.unclaim(part)
 		sub, err := m.poll(Request{Name: part, Nested: p.nested})
 		if err != nil {
-			return partError(p.name, part, err)
+			if len(path) == 1 {
+				p.effects.unread = err
+			}
+			return reason.OfAbsent(p.name, part, err)
 		}
 		defer sub.snapshot.Release()
-		if err := m.loadOne(sub, append(slices.Clone(path), part)); isBusy(err) {
+		sub.effects = p.effects
+		if err := m.loadOne(sub, append(slices.Clone(path), part)); reason.IsBusy(err) {
 			return err
 		} else if err != nil {
-			return partFailed(p.name, sub, err)
+			return reason.OfPart(p.name, sub.name, sub.ensemble, err)
 		}
 		m.bring(part, true)
 		m.hold(p, part)
@@ -186,13 +204,18 @@ func (m *Manager) bring(name string, pulled bool) {
 func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) error) error {
 	m.mu.Lock()
 	e := m.entryLocked(p.name)
-	e.wants, e.returns = p.parts, p.ensemble
+	e.wants = p.parts
+	if !p.ensemble {
+		e.comesBackFrom(nil)
+	} else if len(m.Lookup(p.name)) == 0 {
+		e.comesBackFrom(p.snapshot)
+	}
 	m.mu.Unlock()
 	if !p.ensemble {
 		return m.apply(p)
 	}
 	defer m.letGo(p)
-	var faults faultList
+	var faults reason.List
 	for _, part := range p.parts {
 		// All of them: the load of one takes its time, and may bring others.
 		if err := m.holdServing(p, mayWait); err != nil {
@@ -200,10 +223,10 @@ func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) er
 		}
 		if !slices.Contains(p.holds, part) {
 			err := load(part)
-			if isBusy(err) {
+			if reason.IsBusy(err) {
 				return err
 			}
-			faults.add(err)
+			faults.Add(err)
 		}
 	}
 	// Two loads that hold each other's ensembles could make a circle.
@@ -211,12 +234,14 @@ func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) er
 	if err == nil {
 		defer m.composed(p)
 	}
-	faults.add(err)
+	faults.Add(err)
 	if len(faults) > 0 {
+		m.drop(p.name)
 		// The parts that do serve may have something to say as well.
-		return m.fail(p, append(faults, m.survey(p).faults(p)...).err(), true)
+		return m.fail(p, append(faults, m.survey(p).faults(p)...).Err(), true)
 	}
 	if err := m.check(p); err != nil {
+		m.drop(p.name)
 		return m.fail(p, err, true)
 	}
 	return m.apply(p)
@@ -232,16 +257,7 @@ func (m *Manager) fail(p *plan, err error, unread bool) error {
 	e.blame(err.Error())
 	m.mu.Unlock()
 	m.log.Error(fmt.Sprintf("failed to load '%s': %v", p.name, err), "model", p.name)
-	return loadError(p.name, err.Error())
-}
-
-// reject notes why the latest change of a model is not served. What serves goes on.
-func (m *Manager) reject(name string, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.models[name]; e != nil {
-		e.rejected = strings.TrimSpace(err.Error())
-	}
+	return reason.Failed(p.name, err.Error())
 }
 
 func (m *Manager) entryLocked(name string) *entry {
@@ -284,13 +300,16 @@ func (m *Manager) apply(p *plan) error {
 	}
 	opened := m.openAll(p, wanted, changes)
 	if err := m.failed(p, opened); err != nil {
+		p.tried() // the peer makes the ensembles of what serves on anew for that, too
 		return err
 	}
 	if err := m.checkRules(p, rules, serve, opened); err != nil {
 		return err
 	}
 	before := m.agentsOf(p.name)
-	m.swap(p, serve, opened, rules)
+	if m.swap(p, serve, opened, rules) {
+		p.tried()
+	}
 	before.Unload()
 	p.snapshot.Agents.Complete()
 	for _, o := range opened {
@@ -300,7 +319,6 @@ func (m *Manager) apply(p *plan) error {
 			m.log.Info("instances changed", "model", p.name, "version", o.version, "added", added, "removed", removed)
 		}
 	}
-	m.recheck(p.name)
 	if len(opened) > 0 {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
 	}
@@ -350,7 +368,7 @@ func (m *Manager) failed(p *plan, all []opened) error {
 			if o.inPlace {
 				state = Ready
 			}
-			fmt.Fprintf(&text, "version %d is at %s state: %s;", o.version, state, withCode(o.err))
+			fmt.Fprintf(&text, "version %d is at %s state: %s;", o.version, state, reason.WithCode(o.err))
 		}
 	}
 	if text.Len() == 0 {
@@ -361,11 +379,11 @@ func (m *Manager) failed(p *plan, all []opened) error {
 	for _, o := range all {
 		v := e.versions[o.version]
 		if v.state == Loading {
-			reason := "another version of the model failed to load"
+			why := "another version of the model failed to load"
 			if o.err != nil {
-				reason = withCode(o.err)
+				why = reason.WithCode(o.err)
 			}
-			v.move(Unavailable, reason)
+			v.move(Unavailable, why)
 		}
 	}
 	m.mu.Unlock()
@@ -377,13 +395,14 @@ func (m *Manager) failed(p *plan, all []opened) error {
 			o.change.Abort()
 		}
 	}
-	return loadError(p.name, text.String())
+	return reason.Failed(p.name, text.String())
 }
 
 // swap makes the opened versions serve, in one step for requests, and retires
-// their former selves and the versions that are no longer wanted. What a version
-// was loaded from stays noted when its instances change: it still comes from there.
-func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing) {
+// their former selves, the versions that are no longer wanted and the ensembles that
+// no longer fit. What a version was loaded from stays noted when its instances change:
+// it still comes from there. It reports whether anything has changed.
+func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.models[p.name]
@@ -412,26 +431,11 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing) {
 		e.snapshot.Release()
 	}
 	e.snapshot, e.parts, e.rejected = p.snapshot.Retain(), p.parts, ""
+	e.comesBackFrom(nil)
 	rules.stepped = rules.still(&e.routing)
 	e.routing = rules
-	m.publishLocked(p.name)
-	m.retireLocked(map[string][]retired{p.name: old})
-}
-
-// pollError is the error of a load whose model could not be read.
-func pollError(name string, err error) error {
-	return backend.Errorf(backend.Internal, "failed to load '%s', failed to poll from model repository: %v", name, err)
-}
-
-// loadError is the error of a load that failed after the model was read. The
-// newline is the peer's.
-func loadError(name, reason string) error {
-	return backend.Errorf(backend.InvalidArg, "%s%s\n", loadPrefix(name), reason)
-}
-
-func loadPrefix(name string) string { return "load failed for model '" + name + "': " }
-
-func withCode(err error) string {
-	e := backend.AsError(err)
-	return e.Code.String() + ": " + e.Message
+	gone := m.publishFittingLocked(p.name)
+	gone[p.name] = append(gone[p.name], old...)
+	m.retireLocked(gone)
+	return len(all) > 0 || len(old) > 0
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
@@ -254,7 +255,7 @@ func TestNotProvided(t *testing.T) {
 func TestLoadAllSaysWhatFailed(t *testing.T) {
 	top := nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": ""})
 	m := start(t, of(top, "b"), &nesotest.Echo{Name: "echo"})
-	wantError(t, FailuresError(m.LoadAll(t.Context(), []string{"a", "nope"})), backend.Internal,
+	wantError(t, reason.All(m.LoadAll(t.Context(), []string{"a", "nope"})), backend.Internal,
 		"failed to load all models\n  nope: failed to load 'nope', failed to poll from model repository: failed to poll model 'nope': model "+
 			"not found in any model repository")
 	wantServed(t, m, "a", -1, 1)

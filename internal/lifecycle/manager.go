@@ -120,9 +120,9 @@ type entry struct {
 	pulled bool
 	// wants are the parts of the ensemble that was tried last, loaded or not.
 	wants []string
-	// returns says that it is an ensemble which was asked for, and not unloaded by its
-	// name since: it comes back with its parts.
-	returns bool
+	// returns is what an ensemble that does not serve comes back from with its parts; nil
+	// for one that nobody has asked for, or that was unloaded by its name.
+	returns *repository.Snapshot
 	// failure says why the model has no version at all. unread marks one whose
 	// configuration could not even be read, or an ensemble that fails validation: the
 	// peer does not count it among the known models.
@@ -138,12 +138,15 @@ type entry struct {
 type version struct {
 	state  State
 	reason string
-	moves  int           // tells a drain whether it still speaks for the version
-	left   chan struct{} // while unloading: closed by the next move
-	model  *model.Model  // set while ready
-	source *repository.Snapshot
-	draft  *draft.Draft // what it was loaded from; set while ready
-	took   time.Duration
+	// unwanted says that it was unloaded: it does not count against readiness, whatever
+	// has kept it from loading before.
+	unwanted bool
+	moves    int           // tells a drain whether it still speaks for the version
+	left     chan struct{} // while unloading: closed by the next move
+	model    *model.Model  // set while ready
+	source   *repository.Snapshot
+	draft    *draft.Draft // what it was loaded from; set while ready
+	took     time.Duration
 }
 
 // numbers returns the version numbers in ascending order.
@@ -159,7 +162,7 @@ func (e *entry) blame(reason string) {
 		}
 	}
 	for _, v := range e.versions {
-		if v.state == Unavailable && v.reason != ReasonUnloaded {
+		if v.state == Unavailable && !v.unwanted {
 			v.reason = reason
 		}
 	}
@@ -195,6 +198,10 @@ type Version struct {
 	Version        int64 // 0 for a model without versions
 	State          State
 	Reason         string
+	// Unwanted says that it was unloaded, perhaps after a load that had failed for Reason.
+	Unwanted bool
+	// Bound says that a program has bound the model: no repository has it.
+	Bound bool
 	// LoadTime is how long the load took, for a ready version.
 	LoadTime time.Duration
 	// Model is set for a ready version.
@@ -217,8 +224,9 @@ func (m *Manager) Versions(name string) []Version {
 			continue
 		}
 		namespace, plain := m.split(name)
+		bound := m.bound[name] != nil
 		if len(e.versions) == 0 {
-			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, State: Unavailable, Reason: e.failure})
+			all = append(all, Version{Name: plain, Key: name, Namespace: namespace, State: Unavailable, Reason: e.failure, Bound: bound})
 		}
 		for _, n := range e.numbers() {
 			v := e.versions[n]
@@ -232,7 +240,7 @@ func (m *Manager) Versions(name string) []Version {
 			}
 			all = append(all, Version{
 				Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason,
-				LoadTime: v.took, Model: v.model,
+				Unwanted: v.unwanted, Bound: bound, LoadTime: v.took, Model: v.model,
 			})
 		}
 	}
@@ -268,7 +276,7 @@ func (m *Manager) AllReady() error {
 			if gone, err := m.Ready(v.Key, v.Version, v.Model); err != nil && !gone {
 				return fmt.Errorf("model '%s' version %d is not ready: %w", v.Name, v.Version, err)
 			}
-		case v.State == Unloading || v.Reason == ReasonUnloaded:
+		case v.State == Unloading || v.Unwanted:
 		case v.Version == 0 && m.unread(v.Key):
 		default:
 			return fmt.Errorf("model '%s' version %d is at %s state: %s", v.Name, v.Version, v.State, v.Reason)

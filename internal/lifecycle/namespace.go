@@ -55,7 +55,7 @@ func (m *Manager) keysLocked(name string) []string {
 // left reports whether all versions have been unloaded, or are about to be.
 func (e *entry) left() bool {
 	for _, v := range e.versions {
-		if v.state != Unloading && (v.state != Unavailable || v.reason != ReasonUnloaded) {
+		if v.state != Unloading && !v.unwanted {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
@@ -22,6 +23,7 @@ type plan struct {
 	name     string
 	nested   bool
 	bare     bool // see Request
+	again    bool // see Request
 	snapshot *repository.Snapshot
 	draft    *draft.Draft
 	policy   modelconfig.VersionPolicy
@@ -38,6 +40,24 @@ type plan struct {
 	graph  *ensemble.Graph
 	// leaving are the instances that the load has taken away and that have not ended.
 	leaving []<-chan struct{}
+	effects *effects // nil where nobody asks
+	// known says that the ensemble does not serve and is what it was when it did, or was
+	// tried last.
+	known bool
+}
+
+// effects are what a load has done beside the model that was asked for.
+type effects struct {
+	// tried are the models that were loaded, or failed to.
+	tried []string
+	// unread is why a part could not be read, of the model that was asked for or that serves.
+	unread error
+}
+
+func (p *plan) tried() {
+	if p.effects != nil {
+		p.effects.tried = append(p.effects.tried, p.name)
+	}
 }
 
 // poll reads a model and its configuration. Its errors are reasons for "failed
@@ -46,11 +66,18 @@ func (m *Manager) poll(r Request) (*plan, error) {
 	if bound := m.boundVersions(r.Name); bound != nil {
 		return m.planBound(r, bound)
 	}
-	snapshot, err := m.o.Repository.Read(m.ctx, r.Name, r.Config, r.Files, m.log)
+	var snapshot *repository.Snapshot
+	var err error
+	if r.again {
+		snapshot = m.lastOf(r.Name)
+	}
+	if snapshot == nil {
+		snapshot, err = m.o.Repository.Read(m.ctx, r.Name, r.Config, r.Files, m.log)
+	}
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{name: r.Name, nested: r.Nested, bare: r.bare, snapshot: snapshot}
+	p := &plan{name: r.Name, nested: r.Nested, bare: r.bare, again: r.again, snapshot: snapshot}
 	if err := m.configure(p); err != nil {
 		if p.ensemble && !r.bare {
 			err = m.explain(p, err)
@@ -114,7 +141,7 @@ func (m *Manager) openRetrying(p *plan, n int64, there *model.Model) opened {
 			return o
 		}
 		err = m.all(p, n, err)
-		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, withCode(err)), "model", p.name, "version", n)
+		m.log.Error(fmt.Sprintf("failed to load '%s' version %d: %s", p.name, n, reason.WithCode(err)), "model", p.name, "version", n)
 		if attempt >= m.o.LoadRetries || m.ctx.Err() != nil {
 			o.err = err
 			return o

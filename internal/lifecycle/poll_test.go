@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
@@ -33,7 +34,7 @@ func polled(t *testing.T, top string, log *nesotest.Log, startup ...string) (*Ma
 	m := manage(t, o, echo)
 	p := NewPoller(m, 15*time.Second, 2*time.Second)
 	p.Prime(t.Context())
-	if err := FailuresError(m.LoadAll(t.Context(), startup)); err != nil {
+	if err := reason.All(m.LoadAll(t.Context(), startup)); err != nil {
 		t.Fatal(err)
 	}
 	p.Start()

@@ -2,8 +2,9 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 	"slices"
+
+	"github.com/nesoserve/neso/internal/lifecycle/uses"
 )
 
 // Reconcile takes changes of the repositories: models that are gone are
@@ -39,31 +40,6 @@ func (m *Manager) Reconcile(ctx context.Context, load, gone, present []string) [
 	return append(failures, failed...)
 }
 
-// bringBack loads the ensembles that a model which has been loaded is a part of, and
-// that somebody had asked for: an unload of the part took them away, or its load
-// had failed. One that lacks another part stays away: that was unloaded, too. An
-// ensemble that comes back brings back those that it is a part of itself.
-func (m *Manager) bringBack(ctx context.Context, part string) {
-	for _, name := range m.waitFor(part) {
-		m.log.Info(fmt.Sprintf("loading ensemble '%s', whose model '%s' is there", name, part), "model", name)
-		_ = m.loadKey(ctx, Request{Name: name, again: true}) // the index has the reason
-	}
-}
-
-// waitFor returns the ensembles that would serve now that a part of them does.
-func (m *Manager) waitFor(part string) (names []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	lacking := func(part string) bool { return !m.servesLocked(part) }
-	for name, e := range m.models {
-		if e.returns && slices.Contains(e.wants, part) && !m.servesLocked(name) && !slices.ContainsFunc(e.wants, lacking) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 func (m *Manager) unloadEach(names []string) (failures []Failure) {
 	for _, name := range names {
 		if err := m.Unload(name, false); err != nil {
@@ -78,7 +54,7 @@ func (m *Manager) unloadEach(names []string) (failures []Failure) {
 func (m *Manager) usedLocked(gone []string) (used, free []string) {
 	g := m.graphLocked()
 	for _, name := range gone {
-		if slices.ContainsFunc(g.users(name), func(user string) bool { return !slices.Contains(gone, user) }) {
+		if slices.ContainsFunc(g.Users(name), func(user string) bool { return !slices.Contains(gone, user) }) {
 			used = append(used, name)
 		} else {
 			free = append(free, name)
@@ -102,16 +78,16 @@ func (m *Manager) servesLocked(part string) bool {
 // wantersLocked returns the ensembles that use any of the names, directly or
 // through others, loaded or not; and those that may use them from now on.
 func (m *Manager) wantersLocked(names []string) []string {
-	g := graph{}
+	g := uses.Graph{}
 	for name, e := range m.models {
 		if len(e.wants) > 0 {
 			g[name] = e.wants
 		}
 	}
-	users := g.users(names...)
+	users := g.Users(names...)
 	for ensemble, parts := range g {
 		if m.turnsTo(ensemble, parts, names) {
-			users = append(append(users, ensemble), g.users(ensemble)...)
+			users = append(append(users, ensemble), g.Users(ensemble)...)
 		}
 	}
 	slices.Sort(users)

@@ -322,17 +322,17 @@ func (m *Manager) Route(ctx context.Context, name string, change []byte) error {
 	if err != nil {
 		return err
 	}
-	return m.patiently(ctx, func() error {
+	err = m.patiently(ctx, func() error {
 		if err := m.claim(key, false); err != nil {
 			return err
 		}
 		defer m.unclaim(key)
-		if err := m.reroute(key, change); err != nil {
-			return err
-		}
-		m.recheck(key) // another version may be the primary one now
-		return nil
+		return m.reroute(key, change)
 	})
+	if err == nil {
+		m.renew([]string{key}) // another version may be the primary one now
+	}
+	return err
 }
 
 func (m *Manager) reroute(key string, change []byte) error {
@@ -365,7 +365,7 @@ func (m *Manager) reroute(key string, change []byte) error {
 		}
 	}
 	e.routing = next
-	m.publishLocked(key)
+	m.retireLocked(m.publishFittingLocked(key))
 	m.log.Info("rules for the versions of the model changed", "model", key)
 	return nil
 }

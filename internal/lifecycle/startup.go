@@ -3,30 +3,25 @@ package lifecycle
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
+	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/repository"
 )
 
 // Failure says why a model did not load.
-type Failure struct {
-	Model string
-	Err   error
-	// Temporary says that the same model may load when it is tried again.
-	Temporary bool
-}
+type Failure = reason.Of
 
 // startup is one LoadAll.
 type startup struct {
 	m     *Manager
 	plans map[string]*plan
-	graph graph
+	graph uses.Graph
 
 	mu     sync.Mutex
 	read   map[string]outcome
@@ -91,7 +86,7 @@ func (s *startup) end() {
 func (m *Manager) LoadAll(ctx context.Context, names []string) []Failure {
 	done := make(chan []Failure, 1)
 	s := &startup{
-		m: m, plans: map[string]*plan{}, graph: graph{}, failed: map[string]error{}, absent: map[string]error{},
+		m: m, plans: map[string]*plan{}, graph: uses.Graph{}, failed: map[string]error{}, absent: map[string]error{},
 		temporary: map[string]bool{}, loading: map[string]int{}, total: len(names),
 	}
 	m.starting.Store(s)
@@ -115,7 +110,7 @@ func (s *startup) run(names []string) []Failure {
 	s.mu.Lock()
 	s.total = len(s.plans)
 	s.mu.Unlock()
-	for _, level := range s.graph.order(slices.Sorted(maps.Keys(s.plans))) {
+	for _, level := range s.graph.Order(slices.Sorted(maps.Keys(s.plans))) {
 		var wg sync.WaitGroup
 		for _, name := range level {
 			wg.Go(func() {
@@ -212,7 +207,7 @@ func (s *startup) pollKey(name string, asked bool) {
 		if repository.Incomplete(err) {
 			level = slog.LevelWarn // the rest of it may be on its way
 		}
-		err = pollError(name, err)
+		err = reason.Unread(name, err)
 		s.failed[name] = err
 		s.m.unreadable(name, level, err)
 		return
@@ -232,7 +227,7 @@ func (m *Manager) unreadable(name string, level slog.Level, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryLocked(name)
-	unloaded := func(_ int64, v *version) bool { return v.state == Unavailable && v.reason == ReasonUnloaded }
+	unloaded := func(_ int64, v *version) bool { return v.unwanted }
 	if rest := maps.Clone(e.versions); len(rest) > 0 {
 		if maps.DeleteFunc(rest, unloaded); len(rest) == 0 {
 			clear(e.versions) // it was taken away and has come back unreadable
@@ -249,28 +244,15 @@ func (s *startup) load(p *plan) error {
 	defer s.m.unclaim(p.name)
 	// The order of a startup sees to it that parts have been loaded.
 	return s.m.loadWithParts(p, false, func(part string) error {
-		if path := s.graph.cycle(p.name); path != nil {
-			return cycleError(path)
+		if path := s.graph.Cycle(p.name); path != nil {
+			return reason.Circle(path)
 		}
 		// The part came before its ensemble: that it does not serve is its failure.
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if sub := s.plans[part]; sub != nil {
-			return partFailed(p.name, sub, s.failed[part])
+			return reason.OfPart(p.name, sub.name, sub.ensemble, s.failed[part])
 		}
-		return partError(p.name, part, cmp.Or(s.failed[part], s.absent[part]))
+		return reason.OfAbsent(p.name, part, cmp.Or(s.failed[part], s.absent[part]))
 	})
-}
-
-// FailuresError joins failures to one error that names each model, or nil.
-func FailuresError(failures []Failure) error {
-	if len(failures) == 0 {
-		return nil
-	}
-	var text strings.Builder
-	text.WriteString("failed to load all models")
-	for _, f := range failures {
-		fmt.Fprintf(&text, "\n  %s: %s", f.Model, strings.ReplaceAll(strings.TrimSpace(f.Err.Error()), "\n", "\n    "))
-	}
-	return &backend.Error{Code: backend.Internal, Message: text.String()}
 }

@@ -28,13 +28,12 @@ var moves = [states][states]bool{
 	// old one, which serves until the swap, or goes on when the new one fails.
 	Ready: {Ready: true, Unloading: true},
 	// A version can be loaded again while its former self drains.
-	Unloading: {Unavailable: true, Loading: true},
-	// A version that failed becomes an unloaded one by an unload.
-	Unavailable: {Loading: true, Unavailable: true},
+	Unloading:   {Unavailable: true, Loading: true},
+	Unavailable: {Loading: true},
 }
 
-// ReasonUnloaded is the reason of a version that is not wanted: it does not
-// count against readiness.
+// ReasonUnloaded is the reason of a version that has served and was unloaded. One
+// that has failed to load keeps its reason.
 const ReasonUnloaded = "unloaded"
 
 // move changes the state of a version. A move that is not in the table is a
@@ -51,5 +50,6 @@ func (v *version) move(to State, reason string) {
 		v.left = make(chan struct{})
 	}
 	v.state, v.reason = to, reason
+	v.unwanted = to == Unavailable && reason == ReasonUnloaded
 	v.moves++
 }

@@ -8,7 +8,7 @@ func TestMoves(t *testing.T) {
 		Loading:     {Ready, Unavailable},
 		Ready:       {Ready, Unloading},
 		Unloading:   {Unavailable, Loading},
-		Unavailable: {Loading, Unavailable},
+		Unavailable: {Loading},
 	}
 	for from := range states {
 		want := map[State]bool{}

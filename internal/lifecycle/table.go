@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/internal/model"
+	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/rollout"
 )
 
@@ -100,8 +101,22 @@ func (m *Manager) Serving() []string {
 	return slices.Sorted(maps.Keys(m.table.Load().models))
 }
 
-// publishLocked makes the ready versions of one model what requests see.
+// config returns the configuration of a version that serves, the latest for -1, or nil.
+func (t *table) config(name string, version int64) *modelconfig.Config {
+	if v := t.models[name].find(version); v != nil {
+		return v.Config()
+	}
+	return nil
+}
+
+// publishLocked makes the ready versions of models what requests see.
 func (m *Manager) publishLocked(names ...string) {
+	m.table.Store(m.nextLocked(names...))
+	m.loopsLocked() // ensembles may have come or gone
+}
+
+// nextLocked returns the table with the ready versions of models as they are now.
+func (m *Manager) nextLocked(names ...string) *table {
 	models := maps.Clone(m.table.Load().models)
 	for _, name := range names {
 		var ready []*model.Model
@@ -119,6 +134,5 @@ func (m *Manager) publishLocked(names ...string) {
 		}
 	}
 	m.aliasesLocked(models, names)
-	m.table.Store(&table{models: models})
-	m.loopsLocked() // ensembles may have come or gone
+	return &table{models: models}
 }

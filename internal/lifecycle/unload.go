@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
+	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 )
@@ -32,7 +34,7 @@ func (e *entry) takeAway(n int64) []retired {
 		v.model, v.source, v.draft = nil, nil, nil
 		return []retired{r}
 	case Unavailable:
-		v.move(Unavailable, ReasonUnloaded)
+		v.unwanted = true
 	default: // nothing serves
 	}
 	return nil
@@ -132,27 +134,20 @@ func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {
 	g := m.graphLocked()
 	var names, users []string
 	for _, key := range m.namedLocked(name) {
-		names, users = append(names, key), append(users, g.users(key)...)
+		names, users = append(names, key), append(users, g.Users(key)...)
 		if dependents {
-			names = append(names, g.exclusive(key, func(part string) bool { return m.models[part] != nil && m.models[part].pulled })...)
+			names = append(names, g.Exclusive(key, func(part string) bool { return m.models[part] != nil && m.models[part].pulled })...)
 		}
 	}
-	meant := len(names)
-	names = append(names, users...)
-	for _, n := range names {
+	for _, n := range slices.Concat(names, users) {
 		if m.claims.blocks(n, false) {
-			return busyError(n, false)
+			return reason.Related(n, false)
 		}
 	}
 	if all {
-		meant = len(names)
+		names, users = append(names, users...), nil
 	}
-	for _, n := range names[:meant] {
-		if e := m.models[n]; e != nil {
-			e.returns = false
-		}
-	}
-	m.unloadLocked(names)
+	m.unloadLocked(names, users)
 	return nil
 }
 
@@ -193,33 +188,53 @@ func (m *Manager) unloading(name string) <-chan struct{} {
 	return nil
 }
 
-// unloadLocked takes all versions of the models out of service.
-func (m *Manager) unloadLocked(names []string) {
+// unloadLocked takes all versions of the models out of service; users are ensembles
+// that come back with what they lack then.
+func (m *Manager) unloadLocked(names, users []string) {
 	old := map[string][]retired{}
-	for _, name := range names {
-		e := m.models[name]
-		if e == nil {
-			continue
-		}
-		for _, n := range e.numbers() {
-			old[name] = append(old[name], e.takeAway(n)...)
-		}
-		if e.snapshot != nil {
-			e.snapshot.Release()
-			e.snapshot = nil
-		}
-		e.parts, e.routing = nil, routing{live: e.routing.live}
-		if len(e.versions) == 0 {
-			delete(m.models, name) // it never had a version and is not wanted
+	for _, name := range users {
+		if !slices.Contains(names, name) {
+			old[name] = m.awayLocked(name, true)
 		}
 	}
-	m.publishLocked(names...)
+	for _, name := range names {
+		old[name] = append(old[name], m.awayLocked(name, false)...)
+	}
+	m.publishLocked(slices.Concat(names, users)...)
 	m.retireLocked(old)
 }
 
+// awayLocked ends the service of all versions of a model. returns says that it is an
+// ensemble which comes back as it is when its parts do.
+func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
+	e := m.models[name]
+	if e == nil {
+		return nil
+	}
+	for _, n := range e.numbers() {
+		old = append(old, e.takeAway(n)...)
+	}
+	switch {
+	case !returns:
+		e.comesBackFrom(nil)
+	case e.snapshot != nil:
+		e.comesBackFrom(e.snapshot)
+		e.wants = e.parts
+	}
+	if e.snapshot != nil {
+		e.snapshot.Release()
+		e.snapshot = nil
+	}
+	e.parts, e.routing = nil, routing{live: e.routing.live}
+	if len(e.versions) == 0 {
+		delete(m.models, name) // it never had a version and is not wanted
+	}
+	return old
+}
+
 // graphLocked returns the loaded ensembles with their parts.
-func (m *Manager) graphLocked() graph {
-	g := graph{}
+func (m *Manager) graphLocked() uses.Graph {
+	g := uses.Graph{}
 	for name, e := range m.models {
 		if len(e.parts) > 0 {
 			g[name] = slices.Clone(e.parts)

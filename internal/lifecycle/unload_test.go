@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/nesotest"
 )
 
@@ -74,7 +75,7 @@ func TestDrainIsBounded(t *testing.T) {
 			return false, ctx.Err()
 		}}
 		m := manage(t, of(top), echo)
-		if err := FailuresError(m.LoadAll(t.Context(), []string{"a"})); err != nil {
+		if err := reason.All(m.LoadAll(t.Context(), []string{"a"})); err != nil {
 			t.Fatal(err)
 		}
 		answer := make(chan error, 1)
@@ -150,11 +151,29 @@ func TestEnsemblesComeBack(t *testing.T) {
 		{"load outer; unload e; load e", "a READY b READY e READY outer READY"},
 		{"load outer; unload e; load a", "a READY b READY"},
 		{"load outer; evict a; load a", "a READY b READY"},
+		// A part with other tensors takes the ensembles along until it has its own again.
+		{"load outer; change a; load a", "a READY b READY"},
+		{"load outer; change a; load a; load e", "a READY b READY"},
+		{"load outer; change a; load a; mend a; load a", "a READY b READY e READY outer READY"},
+		{"load outer; change a; load a; unload outer; mend a; load a", "a READY b READY e READY"},
+		{"load e; change a; load a; unload e; mend a; load a", "a READY b READY"},
+		{"load e; change a; load a; unload a; mend a; load a", "a READY b READY e READY"},
+		{"load e; change a; load a; unload b; mend a; load a", "a READY"},
+		{"load e; change a; load a; unload b; mend a; load a; load b", "a READY b READY e READY"},
+		{"load e; change a; load b", "a READY b READY e READY"}, // b has not changed, a is not asked for
+		// A load of an ensemble takes what has become of its parts.
+		{"load e; change a; load e", "a READY b READY"},
+		{"load outer; change a; load outer", "a READY b READY"},
+		{"load outer; change a; load outer; mend a; load outer", "a READY b READY e READY outer READY"},
+		{"load outer; break a; load outer", "a READY b READY e READY outer READY"},
+		{"load other; unload a; load e", "a READY b READY e READY other READY"}, // it brings a in
+		{"load other; load e; change a; load e", "a READY b READY"},
+		{"load other; load e; change a; load e; mend a; load e", "a READY b READY e READY other READY"},
 	} {
 		top := nesotest.Tree(t, map[string]string{
 			"a/config.pbtxt": echoConfig, "a/1/": "", "b/config.pbtxt": echoConfig, "b/1/": "",
 			"e/config.pbtxt": ensembleConfig("a", "b"), "e/1/": "",
-			"outer/config.pbtxt": ensembleConfig("e"), "outer/1/": "",
+			"outer/config.pbtxt": ensembleConfig("e"), "outer/1/": "", "other/config.pbtxt": ensembleConfig("a"), "other/1/": "",
 		})
 		m := start(t, of(top), &nesotest.Echo{Name: "echo"})
 		for does := range strings.SplitSeq(tc.does, "; ") {
@@ -172,12 +191,14 @@ func TestEnsemblesComeBack(t *testing.T) {
 				}
 			case "break":
 				nesotest.Put(t, top, name+"/config.pbtxt", "backend: 7")
+			case "change":
+				nesotest.Put(t, top, name+"/config.pbtxt", strings.ReplaceAll(echoConfig, "TYPE_FP32", "TYPE_INT32"))
 			case "mend":
 				nesotest.Put(t, top, name+"/config.pbtxt", echoConfig)
 			}
 		}
 		var got []string
-		for _, name := range []string{"a", "b", "e", "outer"} {
+		for _, name := range []string{"a", "b", "e", "other", "outer"} {
 			if m.serves(name) {
 				got = append(got, name, "READY")
 			}
@@ -185,6 +206,74 @@ func TestEnsemblesComeBack(t *testing.T) {
 		if text := strings.Join(got, " "); text != tc.want {
 			t.Errorf("%s: %s, want %s", tc.does, text, tc.want)
 		}
+		if err := m.AllReady(); err != nil {
+			t.Errorf("%s: what was taken away counts against readiness: %v", tc.does, err)
+		}
+	}
+}
+
+// TestEnsembleStaysAsItWas: the load of a part makes an ensemble anew, of what it was
+// loaded from: neither its file, which has changed, nor the file in place of the
+// configuration of a request.
+func TestEnsembleStaysAsItWas(t *testing.T) {
+	top := nesotest.Tree(t, map[string]string{
+		"a/config.pbtxt": echoConfig, "a/1/": "", "e/config.pbtxt": ensembleConfig("a"), "e/1/": "",
+	})
+	m := start(t, of(top, "a", "e"), &nesotest.Echo{Name: "echo"})
+	change := func(n string) {
+		t.Helper()
+		nesotest.Put(t, top, "a/1/x", n)
+		mustLoad(t, m, Request{Name: "a"})
+	}
+	tagged := func(want string) {
+		t.Helper()
+		v := m.Pin("e", -1)
+		if v == nil {
+			t.Fatal(m.Explain("e", -1))
+		}
+		defer v.Unpin()
+		if got := v.Config().MetricTags["by"]; got != want {
+			t.Errorf("tagged %q, want %q", got, want)
+		}
+	}
+	before := m.Find("e", -1)
+	nesotest.Put(t, top, "e/config.pbtxt", ensembleConfig("a")+`metric_tags { key: "by" value: "file" }`)
+	change("1")
+	tagged("")
+	if m.Find("e", -1) == before {
+		t.Error("it has not been made anew")
+	}
+	const config = `{"platform":"ensemble","metric_tags":{"by":"request"},"input":[{"name":"IN","data_type":"TYPE_FP32","dims":[-1]}],
+"output":[{"name":"OUT","data_type":"TYPE_FP32","dims":[-1]}],
+"ensemble_scheduling":{"step":[{"model_name":"a","model_version":-1,"input_map":{"IN":"IN"},"output_map":{"OUT":"OUT"}}]}}`
+	mustLoad(t, m, Request{Name: "e", Config: config})
+	change("2")
+	tagged("request")
+	mustUnload(t, m, "a")
+	mustLoad(t, m, Request{Name: "a"})
+	tagged("request")
+	mustLoad(t, m, Request{Name: "e"})
+	tagged("file")
+}
+
+// TestUnloadKeepsTheReason: a version that has failed to load says so after it was
+// unloaded, too, and no longer counts against readiness.
+func TestUnloadKeepsTheReason(t *testing.T) {
+	echo := &nesotest.Echo{Name: "echo", OnLoad: func(context.Context, backend.Config) error {
+		return backend.Errorf(backend.Unavailable, "no memory")
+	}}
+	m := start(t, of(nesotest.Tree(t, map[string]string{"a/config.pbtxt": echoConfig, "a/1/": ""})), echo)
+	if m.Load(t.Context(), Request{Name: "a"}) == nil || m.AllReady() == nil {
+		t.Error("it does not fail")
+	}
+	mustUnload(t, m, "a")
+	wantIndex(t, m, "a 1 UNAVAILABLE Unavailable: no memory\n")
+	if err := m.AllReady(); err != nil {
+		t.Error(err)
+	}
+	wantError(t, pinned(m, "a", -1), backend.NotFound, "Request for unknown model: 'a' has no available versions")
+	if m.Load(t.Context(), Request{Name: "a"}) == nil || m.AllReady() == nil {
+		t.Error("it is wanted again")
 	}
 }
 

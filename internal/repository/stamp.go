@@ -3,6 +3,7 @@ package repository
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/repository/source"
@@ -51,6 +52,13 @@ func (s *Snapshot) SameFiles(old *Snapshot, version int64) bool {
 func (s *Snapshot) SameConfig(old *Snapshot) bool {
 	return !s.FromRequest() && !old.FromRequest() && s.origin == old.origin && s.common == old.common &&
 		s.relative(s.ConfigPath) == old.relative(old.ConfigPath) && bytes.Equal(s.Config, old.Config)
+}
+
+// Same reports whether a model is what it was in old, all versions included.
+func (s *Snapshot) Same(old *Snapshot) bool {
+	changed := func(version int64) bool { return !s.SameVersion(old, version) }
+	return s.SameConfig(old) && slices.Equal(s.Versions, old.Versions) && !slices.ContainsFunc(s.Versions, changed) &&
+		bytes.Equal(s.Rollout, old.Rollout)
 }
 
 // FromRequest reports whether the configuration or the files came with a request: the

@@ -53,7 +53,7 @@ var rows = []string{
 	"internal/model",
 
 	"internal/repository/...",
-	"internal/lifecycle",
+	"internal/lifecycle/...",
 	"internal/residency",
 	"internal/ondemand",
 

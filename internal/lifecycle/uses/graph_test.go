@@ -1,4 +1,4 @@
-package lifecycle
+package uses
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 )
 
 // parse reads a graph such as "e: a b; f: e".
-func parse(text string) graph {
-	g := graph{}
+func parse(text string) Graph {
+	g := Graph{}
 	for rule := range strings.SplitSeq(text, ";") {
 		if name, parts, ok := strings.Cut(strings.TrimSpace(rule), ":"); ok {
 			g[name] = strings.Fields(parts)
@@ -39,16 +39,16 @@ func TestGraph(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := parse(tc.graph)
-			if got := strings.Join(g.cycle(tc.of), " "); got != tc.cycle {
+			if got := strings.Join(g.Cycle(tc.of), " "); got != tc.cycle {
 				t.Errorf("cycle %q, want %q", got, tc.cycle)
 			}
 			if tc.cycle != "" {
 				return
 			}
-			if got := strings.Join(g.users(tc.of), " "); got != tc.users {
+			if got := strings.Join(g.Users(tc.of), " "); got != tc.users {
 				t.Errorf("users %q, want %q", got, tc.users)
 			}
-			if got := strings.Join(g.exclusive(tc.of, func(string) bool { return true }), " "); got != tc.only {
+			if got := strings.Join(g.Exclusive(tc.of, func(string) bool { return true }), " "); got != tc.only {
 				t.Errorf("exclusive %q, want %q", got, tc.only)
 			}
 		})
@@ -66,7 +66,7 @@ func TestOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, level := range parse(tc.graph).order(strings.Fields(tc.names)) {
+			for _, level := range parse(tc.graph).Order(strings.Fields(tc.names)) {
 				got = append(got, strings.Join(level, " "))
 			}
 			if text := strings.Join(got, " | "); text != tc.want {

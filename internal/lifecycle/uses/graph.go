@@ -1,16 +1,16 @@
-package lifecycle
+package uses
 
 import (
 	"maps"
 	"slices"
 )
 
-// graph maps each ensemble to the models it is made of.
-type graph map[string][]string
+// Graph maps each ensemble to the models it is made of.
+type Graph map[string][]string
 
-// cycle returns a path of ensembles that leads from name back to a model
+// Cycle returns a path of ensembles that leads from name back to a model
 // already on the path, or nil.
-func (g graph) cycle(name string) []string {
+func (g Graph) Cycle(name string) []string {
 	var walk func(path []string) []string
 	done := map[string]bool{}
 	walk = func(path []string) []string {
@@ -32,9 +32,9 @@ func (g graph) cycle(name string) []string {
 	return walk([]string{name})
 }
 
-// users returns the ensembles that use any of the names, directly or through
+// Users returns the ensembles that use any of the names, directly or through
 // another ensemble, sorted.
-func (g graph) users(names ...string) []string {
+func (g Graph) Users(names ...string) []string {
 	found := map[string]bool{}
 	for again := true; again; {
 		again = false
@@ -53,9 +53,9 @@ func (g graph) users(names ...string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// exclusive returns the models that only name uses, directly or through parts
+// Exclusive returns the models that only name uses, directly or through parts
 // that only name uses, and that may go, sorted.
-func (g graph) exclusive(name string, mayGo func(part string) bool) []string {
+func (g Graph) Exclusive(name string, mayGo func(part string) bool) []string {
 	gone := map[string]bool{name: true}
 	for again := true; again; {
 		again = false
@@ -65,7 +65,7 @@ func (g graph) exclusive(name string, mayGo func(part string) bool) []string {
 					continue
 				}
 				kept := false
-				for _, user := range g.users(part) {
+				for _, user := range g.Users(part) {
 					kept = kept || !gone[user]
 				}
 				if !kept {
@@ -78,9 +78,9 @@ func (g graph) exclusive(name string, mayGo func(part string) bool) []string {
 	return slices.Sorted(maps.Keys(gone))
 }
 
-// order returns the names so that every ensemble comes after its parts, in
+// Order returns the names so that every ensemble comes after its parts, in
 // levels that can load at the same time. Names on a cycle come last.
-func (g graph) order(names []string) [][]string {
+func (g Graph) Order(names []string) [][]string {
 	left := slices.Clone(names)
 	var levels [][]string
 	for len(left) > 0 {
