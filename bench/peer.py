@@ -23,6 +23,11 @@ class Peer:
     def __init__(self, venv):
         self.venv = pathlib.Path(venv).absolute()
         self.python = self.venv / "bin" / "python"
+        if self.python.exists() and self.python.resolve() != pathlib.Path(INTERPRETER).resolve():
+            raise PeerMissing(
+                f"{self.venv} is a venv of {self.python.resolve()}; the real Triton loads the system's libpython, "
+                f"so it must be one of {INTERPRETER}: models do not start else"
+            )
         packages = sorted(self.venv.glob("lib/python3*/site-packages"))
         if not packages or not (packages[-1] / "pytriton" / "tritonserver" / "bin" / "tritonserver").exists():
             raise PeerMissing(f"{self.venv} has no nvidia-pytriton")

@@ -29,8 +29,11 @@ def loosen(program: Program, result: Any) -> Any:
     ending = {m["name"] for m in program["models"] if m["kind"] == "iterative"}
     loose = set(ending)
     refused: set[str] = set()
+    asked: set[str] = set()
     for lanes, phase in zip(program["phases"], result["phases"]):
         together = len(lanes) > 1
+        meanwhile = touched(program, [[step for step in lane if step["do"] == "meanwhile"] for lane in lanes])
+        asked |= meanwhile
         if together:
             loose |= {name for name in touched(program, lanes) if _may_batch(program, name)}
         refused |= {
@@ -49,8 +52,10 @@ def loosen(program: Program, result: Any) -> Any:
             phase["saw"][name] = _events(events, together or _many(program, name), called)
             if together and _whole_batches(_model(program, name)):
                 phase["saw"][name] = "batches of chance"
+            if name in meanwhile:
+                phase["saw"][name] = "as many requests as there was time for"
         phase["lanes"] = [
-            [_answer(step, _error(answer), loose, refused) for step, answer in zip(lane, answers)]
+            [_answer(step, _error(answer), loose, refused, asked) for step, answer in zip(lane, answers)]
             for lane, answers in zip(lanes, phase["lanes"])
         ]
     return result
@@ -142,10 +147,15 @@ def _request(request: dict[str, Any], called: bool) -> None:
         request["inputs"] = [[n, t, s, "undefined" if n.startswith("IN") else d] for n, t, s, d in request["inputs"]]
 
 
-def _answer(step: dict[str, Any], answer: Any, loose: set[str], refused: set[str]) -> Any:
-    """refused: models that answered with an error, which Triton counts as a success: only the sum is the same."""
+def _answer(step: dict[str, Any], answer: Any, loose: set[str], refused: set[str], asked: set[str]) -> Any:
+    """refused: models that answered with an error, which Triton counts as a success: only the sum is the same.
+
+    asked: models that clients have asked as often as there was time for.
+    """
     if step["do"] == "stats" and isinstance(answer, list):
         for version in answer:
+            if version["name"] in asked:
+                return [{"name": version["name"]}]
             if version["name"] in refused and "stats" in version:
                 stats = version["stats"]
                 return [{"name": version["name"], "ended": stats["success"] + stats["fail"]}]
@@ -157,6 +167,6 @@ def _answer(step: dict[str, Any], answer: Any, loose: set[str], refused: set[str
         return {
             key: {k: v for k, v in found.items() if k != "nv_inference_exec_count" or key.split()[0] not in loose}
             for key, found in answer.items()
-            if key.split()[0] not in refused
+            if key.split()[0] not in refused | asked
         }
     return answer

@@ -17,8 +17,8 @@ from . import allow, run, shrink, sides, transcripts
 from .bound.generate import generate as bound_program
 from .bound.sides import BoundPool, OursBound, PyTriton
 from .compare import Difference, differences, place
-from .generate import generate
-from .program import Program, dump
+from .generate import generate, of_ensembles
+from .program import Program, dump, steps_of
 
 AGAIN = 2  # how often a program that differs is run once more
 SHOWN = 4  # of one seed: most of the others follow from the first ones
@@ -70,12 +70,16 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="a program to run again, in place of seeds")
     parser.add_argument("--show", type=int, metavar="SEED", help="prints the program of a seed, and runs nothing")
     parser.add_argument("--shrink", type=float, default=120, metavar="SECONDS", help="for each finding (default 120)")
+    parser.add_argument(
+        "--ensembles", action="store_true", help="programs of ensembles whose models come, go and change"
+    )
     parser.add_argument("--bound", action="store_true", help="programs of bind() calls: PyTriton and Neso's package")
     parser.add_argument("--keep", action="store_true", help="prints what the models and clients of both sides saw")
     parser.add_argument("--record", action="store_true", help="writes transcripts of seeds that do not differ")
     args = parser.parse_args()
+    make = bound_program if args.bound else of_ensembles if args.ensembles else generate
     if args.show is not None:
-        print(dump((bound_program if args.bound else generate)(args.show)), end="")
+        print(dump(make(args.show)), end="")
         return 0
     try:
         peer = sides.make_peer()
@@ -86,7 +90,7 @@ def main() -> int:
     read = json.loads(args.replay.read_text()) if args.replay else {}
     bound = args.bound or read.get("program", read).get("kind") == "bound"
     with pools(bound, peer) as (theirs, ours):
-        comparison = Comparison(theirs, ours, bound_program if bound else generate)
+        comparison = Comparison(theirs, ours, make)
         if args.replay:
             return replay(comparison, read, args.keep)
         if args.record:
@@ -128,6 +132,7 @@ def seeds(comparison: Comparison, numbers: range, seconds: float) -> int:
     for seed in numbers:
         begun = time.monotonic()
         program = comparison.make(seed)
+        print(f"seed {seed}: {len(program['models'])} models, {len(steps_of(program))} steps", flush=True)
         try:
             found, wavering = comparison.findings(program)
         except RuntimeError as error:  # a side does not start: PyTriton gives up in seconds on a busy machine

@@ -153,7 +153,7 @@ def _done(program: Program, path: tuple[Any, ...], name: str) -> str:
     earlier = [step for phase in program["phases"][: path[1]] for lane in phase for step in lane]
     earlier += program["phases"][path[1]][path[3]][: path[4]]
     near = reaches(program, name) | {m["name"] for m in program["models"] if name in reaches(program, m["name"])}
-    done = {step["do"] for step in earlier if step.get("model") in near}
+    done = {each["do"] for step in earlier if step.get("model") in near for each in (step, *step.get("steps", []))}
     return " ".join(sorted(done | {"retag" for model in near if _retagged(model, earlier)}))
 
 

@@ -39,6 +39,7 @@ def inferences(step: Step) -> list[Step]:
     """The inferences of a step: itself, or those of a burst, a stream, a cancel."""
     found = [step] if step["do"] == "infer" else []
     found += [step[key] for key in ("plug", "request") if key in step]
+    found += inferences(step["ask"]) if "ask" in step else []
     return found + [each for key in ("queued", "requests") for each in step.get(key, [])]
 
 

@@ -46,8 +46,8 @@ def full_config(model: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def write(repository: Path, model: dict[str, Any]) -> None:
-    """The folder of one model, anew."""
+def write(repository: Path, model: dict[str, Any], sealed: bool = False) -> None:
+    """The folder of one model, anew. sealed: Python puts no byte code there, which Triton takes for a change of the model."""
     folder = repository / model["name"]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -56,3 +56,5 @@ def write(repository: Path, model: dict[str, Any]) -> None:
         (folder / str(version)).mkdir()
         if "behaviour" in model:
             shutil.copy(RECORDER, folder / str(version) / "model.py")
+        if sealed:
+            (folder / str(version) / "__pycache__").touch()

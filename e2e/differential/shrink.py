@@ -73,7 +73,7 @@ def _places(phases: list[Any]) -> Iterator[tuple[Any, ...]]:
     for p, phase in enumerate(phases):
         for at, lane in enumerate(phase):
             for s, step in enumerate(lane):
-                for key in ("queued", "requests"):
+                for key in ("queued", "requests", "steps"):
                     if len(step.get(key, [])) > 1:
                         yield from ((p, at, s, key, n) for n in range(len(step[key])))
                 for key in ("outputs", "id", "version", "parameters"):

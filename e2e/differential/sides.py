@@ -87,7 +87,7 @@ class Side:
     def install(self, program: Program) -> None:
         """Puts the program's models where the server finds them."""
         for model in program["models"]:
-            repository.write(self.repository, model)
+            repository.write(self.repository, model, program.get("sealed", False))
 
     def remove(self, program: Program) -> dict[str, Any] | None:
         """What this kind of server does at the end of a run, and tells of it; None: the models are unloaded."""

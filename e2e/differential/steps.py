@@ -20,6 +20,10 @@ HOLD_S = 0.4  # how long a gate stays closed after the last request has been que
 PATIENCE_S = 15.0
 
 
+def _fails(answer: Answer) -> bool:
+    return '"error"' in json.dumps(answer)
+
+
 class Runner:
     """The steps of one lane. `prefix` begins the names of this run's models."""
 
@@ -119,11 +123,37 @@ class Runner:
         ended = self.wait_for(lambda: '"opened"' in self.seen(model).split(mark)[-1], 30)
         return {"begun": begun, "ended": ended}
 
+    def do_meanwhile(self, step: Step) -> Answer:
+        """Steps while a client asks the same again and again; told is what it must not see, whenever it looks."""
+        answers: list[Answer] = []
+        begun, over = threading.Event(), threading.Event()
+        client = Runner(self.side, self.program, self.prefix)
+
+        def ask() -> None:
+            while not over.is_set():
+                answers.append(client.run(step["ask"]))
+                begun.set()
+
+        thread = threading.Thread(target=ask)
+        first = self.run(step["ask"])
+        thread.start()
+        begun.wait(PATIENCE_S)
+        changed = [self.run(each) for each in step["steps"]]
+        over.set()
+        thread.join()
+        client.close()
+        last = self.run(step["ask"])
+        failed = [a for a in answers if _fails(a)]
+        told = {"wrong": [a for a in answers if not _fails(a) and a not in (first, last)][:1]}
+        if step["quiet"] and not _fails(first):
+            told["failed"] = failed[:1]
+        return {"first": first, "last": last, "steps": changed, **told}
+
     # -- the repository
 
     def do_write(self, step: Step) -> Answer:
         model = next(m for m in self.program["models"] if m["name"] == step["model"])
-        repository.write(self.side.repository, {**model, **step["changes"]})
+        repository.write(self.side.repository, {**model, **step["changes"]}, self.program.get("sealed", False))
         return None
 
     def do_load(self, step: Step) -> Answer:

@@ -17,7 +17,7 @@ from .allow import AllowList
 from .bound.generate import generate as bound_program
 from .cli import Comparison
 from .compare import differences
-from .generate import generate
+from .generate import generate, of_ensembles
 from .guard import belonging
 from .sides import find_peer
 
@@ -137,7 +137,7 @@ def test_the_cache_can_take_requests_of_ensembles_for_others():
         assert [each.of for each in found] == [of], value
 
 
-@pytest.mark.parametrize("make", [generate, bound_program])
+@pytest.mark.parametrize("make", [generate, of_ensembles, bound_program])
 def test_a_seed_is_always_the_same_program(make):
     for seed in range(200):
         assert json.dumps(make(seed)) == json.dumps(make(seed))
@@ -150,6 +150,9 @@ def test_the_generators_make_what_they_are_for():
         "TYPE_BF16", "allow_ragged_batch", "iterative_sequence", "response_cache", "rate_limiter", "max_queue_size",
         "decoupled", '"cancel"', '"unload"', '"burst"', "ensemble_scheduling", "version_policy",
     ):  # fmt: skip
+        assert word in text, word
+    text = "".join(json.dumps(of_ensembles(seed)) for seed in range(300))
+    for word in ('"meanwhile"', '"dependents": true', '"initialize": "raise"', '"OTHER"', '"text": "name: 7', '"O_E_'):
         assert word in text, word
     text = "".join(json.dumps(bound_program(seed)) for seed in range(300))
     for word in ("first_value", "triton_context", "group_by_values", "pad_batch", "fill_optionals", "coroutine"):

@@ -36,10 +36,14 @@ class Bound(Side):
         for attempt in range(self.attempts):
             try:
                 return self.begin(program)
-            except RuntimeError:
+            except RuntimeError as error:
                 self.stop()
                 if attempt == self.attempts - 1:
                     raise
+                why = str(error).strip().splitlines()[-1]
+                print(
+                    f"  {self.name}: start {attempt + 1} of {self.attempts} failed: {why}", file=sys.stderr, flush=True
+                )
 
     def begin(self, program: Program) -> None:
         self.http_port, self.grpc_port, self.metrics_port = (e2e_server.free_port() for _ in range(3))

@@ -53,6 +53,7 @@ def one(rng: random.Random, kind: str, name: str, cache: bool, complete: bool) -
     if cache:
         if kind in ("plain", "dynamic", "optional") and rng.random() < 0.6:
             config["response_cache"] = {"enable": True}
+            config.get("dynamic_batching", {}).pop("preserve_ordering", None)  # with both Triton stops answering
         if rng.random() < 0.4:
             config["instance_group"] = [_limited(rng)]
     if complete and kind in ("plain", "dynamic") and rng.random() < 0.6:
@@ -250,6 +251,22 @@ def ensemble(rng: random.Random, name: str, step: Model) -> Model:
         "ensemble_scheduling": {"step": steps},
     }
     return {"name": name, "kind": "ensemble", "versions": ["1"], "config": config, "of": step["kind"]}
+
+
+def around(rng: random.Random, name: str, inner: Model) -> Model:
+    """An ensemble of an ensemble, under other names."""
+    config = inner["config"]
+    made: dict[str, Any] = {"platform": "ensemble", "max_batch_size": config["max_batch_size"]}
+    for side in ("input", "output"):
+        made[side] = [{"name": f"O_{t['name']}", "data_type": t["data_type"], "dims": t["dims"]} for t in config[side]]
+    step = {
+        "model_name": inner["name"],
+        "model_version": rng.choice([-1, -1, 1]),
+        "input_map": {t["name"]: f"O_{t['name']}" for t in config["input"]},
+        "output_map": {t["name"]: f"O_{t['name']}" for t in config["output"]},
+    }
+    made["ensemble_scheduling"] = {"step": [step]}
+    return {"name": name, "kind": "ensemble", "versions": ["1"], "config": made, "of": inner["of"]}
 
 
 def faulty(rng: random.Random, name: str) -> Model:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..program import Lane, Phase, Program, Step, mentions
 from ..repository import full_config
-from . import requests
+from . import ensembles, requests
 from .models import Model
 
 SEQUENCES = ("sequence", "oldest", "iterative")
@@ -22,6 +22,7 @@ class Maker:
     def __init__(self, rng: random.Random, program: Program):
         self.rng = rng
         self.models: list[Model] = program["models"]
+        self.limited = any(flag.startswith("--rate-limit") for flag in program.get("flags", []))
         self.number = 0
         self.open: dict[str, int] = {}  # sequences that nobody ends, by model
 
@@ -213,11 +214,14 @@ class Maker:
         step["form"] = "grpc"
         return [[{"do": "cancel", "mark": mark, "request": step}, requests.good(self.rng, model, self.next())]]
 
-    def repository(self) -> Phase:
-        """Loads and unloads, of everything that is there or is not.
+    def ensembles(self) -> Phase | None:
+        return ensembles.changes(self)
 
-        Nothing is loaded that is loaded already and has not changed: Triton loads it again the first time, and not later.
-        """
+    def meanwhile(self) -> Phase | None:
+        return ensembles.meanwhile(self)
+
+    def repository(self) -> Phase:
+        """Loads and unloads, of everything that is there or is not."""
         rng, lane = self.rng, []
         steps = [m for m in self.models if any(m is not e and mentions(e, m["name"]) for e in self.models)]
         gone: set[str] = set()
@@ -225,7 +229,7 @@ class Maker:
             model = rng.choice(self.models)
             form = rng.choice(["http", "grpc"])
             what = rng.choice(["unload", "write", "config", "nowhere", "write", "count"])
-            if model["name"] in gone and model["kind"] != "ensemble":
+            if model["name"] in gone:
                 lane.append({"do": "load", "model": model["name"], "form": form})
                 gone.discard(model["name"])
             elif what == "unload":
@@ -254,16 +258,18 @@ class Maker:
         return [{"do": "write", "model": model["name"], "changes": changes}, load]
 
 
-def phases(rng: random.Random, program: Program) -> list[Phase]:
+def phases(rng: random.Random, program: Program, of_ensembles: bool = False) -> list[Phase]:
     maker = Maker(rng, program)
     names = [m["name"] for m in program["models"]]
     made: list[Phase] = [[[*({"do": "load", "model": name} for name in names), {"do": "index"}]]]
     made.append([[{"do": "http", "method": "GET", "path": f"/v2/models/{name}/config"} for name in names]])
     kinds: list[Callable[[], Phase | None]] = [
         maker.mixed, maker.mixed, maker.together, maker.faults, maker.same_again, maker.burst, maker.sequences,
-        maker.iterations, maker.many_streams, maker.cancels, maker.repository,
+        maker.iterations, maker.many_streams, maker.cancels, maker.repository, maker.ensembles,
     ]  # fmt: skip
-    for _ in range(rng.randrange(2, 6)):
+    if of_ensembles:
+        kinds = [maker.ensembles, maker.ensembles, maker.ensembles, maker.meanwhile, maker.mixed, maker.same_again]
+    for _ in range(rng.randrange(2, 5) if of_ensembles else rng.randrange(2, 6)):
         phase = rng.choice(kinds)()
         if phase:
             made.append(phase)
