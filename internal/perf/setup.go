@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -165,15 +166,29 @@ func tlsConfig(o *options.Options) (*tls.Config, error) {
 	if key == "" {
 		key = chain
 	}
-	if t.CertificateDER || t.KeyDER {
-		return nil, errors.New("certificates and keys in DER form are not read here: convert them to PEM")
-	}
-	pair, err := tls.LoadX509KeyPair(chain, key)
+	cert, err := asPEM(chain, "CERTIFICATE", t.CertificateDER)
 	if err != nil {
 		return nil, err
 	}
+	secret, err := asPEM(key, "PRIVATE KEY", t.KeyDER) // of PKCS #1 and SEC 1 as well
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, secret)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s: %w", chain, key, err)
+	}
 	c.Certificates = []tls.Certificate{pair}
 	return c, nil
+}
+
+// asPEM reads a file in PEM form, or makes PEM of one in DER form.
+func asPEM(path, kind string, der bool) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err == nil && der {
+		text = pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: text})
+	}
+	return text, err
 }
 
 func verifyChain(roots *x509.CertPool, s tls.ConnectionState) error {

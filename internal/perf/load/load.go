@@ -148,16 +148,18 @@ func (w *worker) send(slot int, due int64) {
 	if due == 0 {
 		due = begun
 	}
-	err := w.conn.Do(&w.request, &w.answer)
-	if err == nil && w.l.plan.Check != nil {
-		err = w.l.plan.Check(w.request.Prepared, &w.answer)
-	}
-	a := &w.answer
-	if err != nil {
+	if err := w.conn.Do(&w.request, &w.answer); err != nil {
 		w.failed(slot, err)
 		return
 	}
 	w.pause = 0
+	a := &w.answer
+	if w.l.plan.Check != nil {
+		if err := w.l.plan.Check(w.request.Prepared, a); err != nil {
+			w.wrong(err) // its sequence goes on, at the server too
+			return
+		}
+	}
 	w.sample = measure.Sample{
 		Due: due, Begun: begun, Sent: a.Sent, First: max(a.First, a.Sent), Last: a.Last, Responses: a.Responses, SequenceEnd: w.request.End,
 	}
@@ -178,15 +180,23 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-func (w *worker) failed(slot int, err error) {
+// wrong counts a request that failed.
+func (w *worker) wrong(err error) *drive.Failure {
 	f, ok := errors.AsType[*drive.Failure](err)
 	if !ok {
 		f = &drive.Failure{Kind: err.Error()}
 	}
+	if f.Kind != "stopped" {
+		w.lane.Fail(f.Kind, f.Text)
+	}
+	return f
+}
+
+func (w *worker) failed(slot int, err error) {
+	f := w.wrong(err)
 	if f.Kind == "stopped" {
 		return
 	}
-	w.lane.Fail(f.Kind, f.Text)
 	if s := w.l.plan.Sequences; s != nil {
 		w.l.mu.Lock()
 		s.Abandon(slot)

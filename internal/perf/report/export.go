@@ -49,7 +49,11 @@ func (r *Run) Export(out io.Writer, outputs func(*measure.Record) ([]data.Tensor
 		}
 		w.WriteString(`],"window_boundaries":[` + string(boundaries) + `]}`) //nolint:errcheck // as above
 	}
-	tail, err := json.Marshal(map[string]string{"version": r.Version, "service_kind": r.Options.Kind, "endpoint": r.Options.Endpoint})
+	tail, err := json.Marshal(struct { // in perf_analyzer's order
+		Version  string `json:"version"`
+		Kind     string `json:"service_kind"`
+		Endpoint string `json:"endpoint"`
+	}{r.Version, r.Options.Kind, r.Options.Endpoint})
 	if err != nil {
 		return err
 	}
