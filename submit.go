@@ -12,8 +12,8 @@ import (
 
 // Receiver takes what becomes of a request that Submit has sent.
 type Receiver interface {
-	// Pinned is called first, with the version of the model that serves the request.
-	Pinned(version int64)
+	// Pinned is called first, with the model that serves the request, and its version.
+	Pinned(model string, version int64)
 	// Respond takes a response, which it then owns: an error response too, and nil with
 	// final set for an end without one. It is called by one goroutine at a time, with
 	// final set exactly once, last. The model waits for it.
@@ -57,7 +57,7 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 	if err != nil {
 		return err
 	}
-	to.Pinned(r.ModelVersion)
+	to.Pinned(r.ModelName, r.ModelVersion)
 	r.Detached, r.Background = true, true
 	sink.memory.Reset(nil, tensor.Region{}, sink)
 	r.Keep(&sink.memory)

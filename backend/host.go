@@ -65,7 +65,7 @@ const (
 	AboutConfig     Subject = "config"
 	AboutStatistics Subject = "statistics" // of all models where none is named
 	AboutLabels     Subject = "labels"     // of an output: a list of texts
-	AboutService    Subject = "service"    // whether a request would be taken: {"decoupled": bool, "version": number}
+	AboutService    Subject = "service"    // whether a request would be taken: {"model": string, "decoupled": bool, "version": number}
 )
 
 // MetricKind is counter, gauge or histogram.

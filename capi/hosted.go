@@ -128,7 +128,7 @@ func (s hosted) Submit(ctx context.Context, q neso.Request, to neso.Receiver, fo
 	if err != nil {
 		return err
 	}
-	to.Pinned(max(known.Version, q.Version))
+	to.Pinned(known.Model, max(known.Version, q.Version))
 	stop = context.AfterFunc(ctx, call.Cancel)
 	close(sent)
 	return nil

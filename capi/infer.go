@@ -210,7 +210,7 @@ func (r *request) prefix() string {
 }
 
 // Pinned implements neso.Receiver.
-func (f *flight) Pinned(version int64) { f.version = version }
+func (f *flight) Pinned(model string, version int64) { f.model, f.version = model, version }
 
 // Respond implements neso.Receiver: a response in memory of the program's allocator.
 func (f *flight) Respond(resp *backend.Response, final bool) {

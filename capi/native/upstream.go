@@ -32,8 +32,9 @@ type service struct {
 
 // Service is what a request needs to know of the model that it is for.
 type Service struct {
-	Decoupled bool  `json:"decoupled"`
-	Version   int64 `json:"version"`
+	Model     string `json:"model"`
+	Decoupled bool   `json:"decoupled"`
+	Version   int64  `json:"version"`
 }
 
 // serviceLimit is how many models are remembered; a library that asks for more is told

@@ -206,7 +206,7 @@ func (h *host) Document(q backend.Question) ([]byte, error) {
 			}
 		}
 		defer m.Unpin()
-		return json.Marshal(map[string]any{"decoupled": m.Config().Decoupled, "version": m.Version()})
+		return json.Marshal(map[string]any{"model": m.Config().Name, "decoupled": m.Config().Decoupled, "version": m.Version()})
 	default:
 		if h.e.o.Documents == nil {
 			return nil, backend.Errorf(backend.Unsupported, "the server has no documents")
