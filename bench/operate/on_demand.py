@@ -176,7 +176,7 @@ def starts(options):
                 for name in [*(f"m{i}" for i in range(12)), "onnx"]:
                     first.append(1e3 * client.infer(name))
                     back = []
-                    for _ in range(5):
+                    for _ in range(3):
                         time.sleep(1.5)  # it leaves: a second it stays at least
                         back.append(1e3 * client.infer(name))
                     again.append(statistics.median(back))
