@@ -115,8 +115,8 @@ func (f *flights) forget(c *cancelled) {
 	delete(f.waits, c)
 }
 
-// cancel ends all requests, those to come too.
-func (f *flights) cancel() {
+// cancel ends all requests, those to come too, and returns how many there were.
+func (f *flights) cancel() int {
 	f.over.Store(true)
 	f.mu.Lock()
 	all := slices.Collect(maps.Keys(f.waits))
@@ -124,4 +124,5 @@ func (f *flights) cancel() {
 	for _, c := range all {
 		c.cancel()
 	}
+	return len(all)
 }

@@ -212,11 +212,25 @@ func clone(all map[string]map[string]string) map[string]map[string]string {
 	return c
 }
 
+// errExit says that requests were cut off, as the engine does.
+var errExit = backend.Errorf(backend.Internal, "Exit timeout expired. Exiting immediately.")
+
 // stop ends the server; every call returns what the first one does.
 func (s *server) stop() error {
 	s.end.Do(func() {
-		s.ended = s.own.CloseWithin(time.Duration(s.exit.Load()))
-		s.flights.cancel() // those that it has not waited for
+		exit := time.Duration(s.exit.Load())
+		var cut atomic.Bool
+		late := time.AfterFunc(exit, func() {
+			if s.flights.cancel() > 0 { // else their executions hold the end up for longer
+				cut.Store(true)
+			}
+		})
+		s.ended = s.own.CloseWithin(exit)
+		late.Stop()
+		s.flights.cancel() // those that came meanwhile
+		if s.ended == nil && cut.Load() {
+			s.ended = errExit
+		}
 	})
 	return s.ended
 }
@@ -237,7 +251,7 @@ func TRITONSERVER_ServerDelete(h C.uintptr_t) C.uintptr_t {
 	if s == nil {
 		return C.uintptr_t(object.Stale("server"))
 	}
-	if err := s.stop(); err != nil && !strings.Contains(err.Error(), "Exit timeout expired") {
+	if err := s.stop(); err != nil && !strings.Contains(err.Error(), errExit.Message) {
 		return C.uintptr_t(object.FromError(err))
 	}
 	return 0

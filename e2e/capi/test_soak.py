@@ -96,7 +96,9 @@ def test_valgrind_sees(tmp_path):
     assert "Leak_DefinitelyLost" in found, found
 
 
-@pytest.mark.parametrize(("name", "more"), [("infer", ()), ("trace", ()), ("control", ()), ("soak", ("2000",))])
+@pytest.mark.parametrize(
+    ("name", "more"), [("infer", ()), ("trace", ()), ("control", ()), ("misuse", ()), ("soak", ("2000",))]
+)
 def test_address_sanitizer(name, more, repository, tmp_path):
     """Every byte that the library handed to the program comes back, and none is touched after: allocators, traces, metrics."""
     made = program(name, tmp_path, "-fsanitize=address")

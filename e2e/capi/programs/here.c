@@ -45,11 +45,11 @@ static void* hammer(void* server) {
 /* What breaks the contract is an error here, too: of the call, or of the request. The program goes on. */
 static void misuse(TRITONSERVER_Server* s) {
   static const char* const refused[] = {"twice", "release_twice", "after_release", "misuse"};
-  static const char* const fails[] = {"never", "wrong_size"};
+  static const char* const fails[] = {"never", "wrong_size", "overrun"};
   static const int32_t three[3] = {1, 2, 3};
   OK(TRITONSERVER_ServerLoadModel(s, "one"));
   for (int i = 0; i < 4; i++) echo(s, "one", refused[i], 3);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 3; i++) {
     Call c = NEW_CALL;
     send(&c, s, "one", fails[i], three, 3);
     await(&c, &c.finals, 1);

@@ -187,26 +187,38 @@ static void stuck_release(TRITONSERVER_InferenceRequest* r, uint32_t flags, void
   never_back(user, &((Call*)user)->released);
 }
 
-/* a callback that never comes back holds up a stop for the exit timeout, and no longer */
-static void stuck(const char* repository) {
-  for (int which = 0; which < 3; which++) {
-    TRITONSERVER_Server* s = serve(options(repository), "repeat");
-    TRITONSERVER_ResponseAllocator* a;
-    static Call calls[3]; /* a thread of the server's stays in each */
-    Call *c = calls + which, fresh = NEW_CALL;
-    *c = fresh;
-    request(c, s, "repeat");
-    slow_inputs(c);
-    OK(TRITONSERVER_ResponseAllocatorNew(&a, which == 0 ? stuck_alloc : on_alloc, on_free, 0));
-    OK(TRITONSERVER_InferenceRequestSetResponseCallback(c->request, a, c, which == 1 ? stuck_response : on_response, c));
-    if (which == 2) OK(TRITONSERVER_InferenceRequestSetReleaseCallback(c->request, stuck_release, c));
-    OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
-    if (which == 2) OK(TRITONSERVER_InferenceRequestCancel(c->request));
-    await(c, which == 0 ? &c->given : which == 1 ? &c->responses : &c->released, 1);
-    OK(TRITONSERVER_ServerSetExitTimeout(s, 1));
-    REFUSED(TRITONSERVER_ServerStop(s), TRITONSERVER_ERROR_INTERNAL, "Exit timeout expired");
-    OK(TRITONSERVER_ServerDelete(s));
+/* a callback that never comes back holds up a stop, and not for ever */
+static struct { Call call; int which; const char* repository; } stops[3]; /* a thread of the server's stays in each */
+
+static void* stuck(void* number) {
+  int which = *(int*)number;
+  Call *c = &stops[which].call, fresh = NEW_CALL;
+  TRITONSERVER_Server* s = serve(options(stops[which].repository), "repeat");
+  TRITONSERVER_ResponseAllocator* a;
+  *c = fresh;
+  OK(TRITONSERVER_ResponseAllocatorNew(&a, which == 0 ? stuck_alloc : on_alloc, on_free, 0));
+  OK(TRITONSERVER_InferenceRequestNew(&c->request, s, "repeat", -1));
+  OK(TRITONSERVER_InferenceRequestSetReleaseCallback(c->request, which == 2 ? stuck_release : on_release, c));
+  OK(TRITONSERVER_InferenceRequestSetResponseCallback(c->request, a, c, which == 1 ? stuck_response : on_response, c));
+  slow_inputs(c);
+  OK(TRITONSERVER_ServerInferAsync(s, c->request, 0));
+  if (which == 2) OK(TRITONSERVER_InferenceRequestCancel(c->request));
+  await(c, which == 0 ? &c->given : which == 1 ? &c->responses : &c->released, 1);
+  OK(TRITONSERVER_ServerSetExitTimeout(s, 1));
+  REFUSED(TRITONSERVER_ServerStop(s), TRITONSERVER_ERROR_INTERNAL, "Exit timeout expired");
+  OK(TRITONSERVER_ServerDelete(s));
+  return 0;
+}
+
+static void all_stuck(const char* repository) {
+  pthread_t threads[3];
+  allocator(); /* is made by the first that asks */
+  for (int i = 0; i < 3; i++) {
+    stops[i].which = i;
+    stops[i].repository = repository;
+    pthread_create(threads + i, 0, stuck, &stops[i].which);
   }
+  for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
 }
 
 int main(int argc, char** argv) {
@@ -216,6 +228,6 @@ int main(int argc, char** argv) {
   servers(argv[1]);
   deleted(argv[1]);
   failing(argv[1]);
-  stuck(argv[1]);
+  all_stuck(argv[1]);
   return 0;
 }
