@@ -40,6 +40,7 @@ def exported(tmp_path_factory):
     plain = export(root / "tiny" / "1")
     export(root / "paged" / "1", "--paged", "--blocks=64")
     export(root / "positions" / "1", "--positions", "--seed=8")
+    export(root / "long" / "1", "--context=2048")
     shutil.copytree(plain, root / "alone" / "1")
     (root / "alone" / "config.pbtxt").write_text(
         'backend: "genai"\nparameters { key: "continuous_batching" value { string_value: "false" } }\n'
@@ -221,6 +222,31 @@ def test_texts_join_and_leave(llm, reference):
     assert text == reference.text(
         reference.write(PROMPTS[0], 400, min_length=400 + len(reference.tokenizer.encode(PROMPTS[0])))
     )
+
+
+def test_long_prompts(llm, exported):
+    """They are read in parts between the tokens of others: several at once, some of which are given up, change nobody's text."""
+    long = Reference(exported / "long" / "1")
+    jobs = [("The cache holds keys and values of what was read. " * n, 60) for n in (40, 70, 55)] + [
+        (p, 300) for p in PROMPTS
+    ]
+    assert len(long.tokenizer.encode(jobs[1][0])) > 1024  # three parts
+    gone = []
+    for n in (60, 65):
+        c = socket.create_connection(("127.0.0.1", llm.http_port))
+        text = json.dumps({"text_input": "A server keeps models. " * n, "stream": True}).encode()
+        c.sendall(
+            b"POST /v2/models/long/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+        )
+        gone.append(c)
+    with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+        replies = pool.map(lambda j: generate(llm, "long", text_input=j[0], max_tokens=j[1], ignore_eos=True), jobs)
+        for c in gone:
+            c.close()
+        for (prompt, n), reply in zip(jobs, replies):
+            length = len(long.tokenizer.encode(prompt)) + n
+            assert reply.json["text_output"] == long.text(long.write(prompt, n, min_length=length)), (prompt[:20], n)
+    until(lambda: value(llm, "neso_generation_cache_bytes", "long") == 0)
 
 
 def test_end_of_text_and_lengths(llm, reference, exported):
