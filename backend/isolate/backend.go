@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -84,7 +83,7 @@ func Wrap(d backend.Driver, o Options) backend.Driver {
 				SettingOwnCode, v)
 		}
 		return &wrapped{
-			Backend: inner, name: d.Name, always: d.Isolated && runtime.GOOS != "windows", ownCode: ownCode, options: o, user: user,
+			Backend: inner, name: d.Name, always: d.Isolated, ownCode: ownCode, options: o, user: user,
 			host: host, settings: s, log: log,
 			launcher: &process.Launcher{Logger: log},
 		}, nil

@@ -1,5 +1,3 @@
-//go:build unix
-
 package worker
 
 import (
@@ -12,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/channel"
@@ -74,7 +70,7 @@ func newFakeWith(t *testing.T, opts ConnOptions) *fakeWorker {
 		c.Close()
 		f.rd.Close()
 		for _, m := range f.maps {
-			_ = unix.Munmap(m)
+			segment.Unmap(m)
 		}
 		if f.bell != nil {
 			_ = f.bell.Close()
@@ -129,33 +125,20 @@ func (f *fakeWorker) segment(body []byte) {
 		f.onDevice(number, size, body[16:])
 		return
 	}
-	oob := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(int(f.fds.Fd()), make([]byte, 1), oob, 0)
+	file, err := channel.ReceiveFile(f.fds)
 	if err != nil {
 		f.t.Fatal(err)
-	}
-	messages, err := unix.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(messages) != 1 {
-		f.t.Fatalf("descriptor: %v", err)
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		f.t.Fatalf("descriptor: %v", err)
 	}
 	if kind == wire.SegmentBell {
-		f.bell = os.NewFile(uintptr(fds[0]), "bell")
+		f.bell = file
 		return
 	}
-	defer unix.Close(fds[0])
-	protection := unix.PROT_READ | unix.PROT_WRITE
-	if kind == wire.SegmentLent {
-		protection = unix.PROT_READ
-	}
-	m, err := unix.Mmap(fds[0], 0, int(size), protection, unix.MAP_SHARED)
+	defer file.Close()
+	m, err := segment.Map(file, int(size), kind != wire.SegmentLent)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if err := unix.Ftruncate(fds[0], 0); err == nil {
+	if err := file.Truncate(0); err == nil {
 		f.t.Error("the worker can shrink a segment")
 	}
 	f.maps[number] = m

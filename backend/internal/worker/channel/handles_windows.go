@@ -72,26 +72,34 @@ func EndsOf(control, descriptors *os.File) (Ends, error) {
 // Pass gives a file to the worker, which takes it with the frame that names it: as a handle
 // of its own, with the rights that ours has, whose number goes over the channel.
 func (e *Ends) Pass(file *os.File) error {
+	self := windows.CurrentProcess()
 	var theirs windows.Handle
-	copied := func(source windows.Handle) error {
-		self := windows.CurrentProcess()
-		if e.Peer.process == nil {
-			return windows.DuplicateHandle(self, source, self, &theirs, 0, false, windows.DUPLICATE_SAME_ACCESS)
-		}
-		return withHandle(e.Peer.process, func(target windows.Handle) error {
+	err := withHandle(file, func(source windows.Handle) error {
+		return e.Peer.with(func(target windows.Handle) error {
 			return windows.DuplicateHandle(self, source, target, &theirs, 0, false, windows.DUPLICATE_SAME_ACCESS)
 		})
-	}
-	if err := withHandle(file, copied); err != nil {
-		return fmt.Errorf("pass a handle to the worker: %w", err)
-	}
-	_ = e.Descriptors.SetWriteDeadline(time.Now().Add(passLimit))
-	_, err := e.Descriptors.Write(binary.LittleEndian.AppendUint64(nil, uint64(theirs)))
-	_ = e.Descriptors.SetWriteDeadline(time.Time{})
+	})
 	if err != nil {
 		return fmt.Errorf("pass a handle to the worker: %w", err)
 	}
+	_ = e.Descriptors.SetWriteDeadline(time.Now().Add(passLimit))
+	_, err = e.Descriptors.Write(binary.LittleEndian.AppendUint64(nil, uint64(theirs)))
+	_ = e.Descriptors.SetWriteDeadline(time.Time{})
+	if err != nil {
+		_ = e.Peer.with(func(target windows.Handle) error { // which does not know that it has it
+			return windows.DuplicateHandle(target, theirs, 0, nil, 0, false, windows.DUPLICATE_CLOSE_SOURCE)
+		})
+		return fmt.Errorf("pass a handle to the worker: %w", err)
+	}
 	return nil
+}
+
+// with calls do with the handle of the process.
+func (p Peer) with(do func(windows.Handle) error) error {
+	if p.process == nil {
+		return do(windows.CurrentProcess())
+	}
+	return withHandle(p.process, do)
 }
 
 // SendFiles fails: only Ends know who is to get them.

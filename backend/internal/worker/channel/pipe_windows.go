@@ -24,16 +24,20 @@ const pipeBuffer = 256 << 10
 // theirs is used by overlapped calls, as workers do; what is a process's standard output is
 // not.
 func NewPipe(name string, async bool) (ours *os.File, theirs windows.Handle, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("pipe of the worker: %w", err)
-		}
-	}()
+	ours, theirs, err = newPipeAt(`\\.\pipe\neso-`+rand.Text(), name, async)
+	if err != nil {
+		return nil, 0, fmt.Errorf("pipe of the worker: %w", err)
+	}
+	return ours, theirs, nil
+}
+
+// newPipeAt is NewPipe with the pipe's name.
+func newPipeAt(at, name string, async bool) (ours *os.File, theirs windows.Handle, err error) {
 	only, err := onlyUs()
 	if err != nil {
 		return nil, 0, err
 	}
-	path, err := windows.UTF16PtrFromString(`\\.\pipe\neso-` + rand.Text())
+	path, err := windows.UTF16PtrFromString(at)
 	if err != nil {
 		return nil, 0, err
 	}
