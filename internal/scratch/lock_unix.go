@@ -15,6 +15,9 @@ func lock(f *os.File) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
+// removesOpen says that open files can be removed.
+const removesOpen = true
+
 // private reports whether a directory is this user's and nobody else may write
 // to it: only then nobody can put another one in its place.
 func private(info os.FileInfo) bool {

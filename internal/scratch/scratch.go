@@ -80,6 +80,9 @@ func (d *Dir) there() bool {
 
 // Remove removes the directory with all that is in it.
 func (d *Dir) Remove() error {
+	if !removesOpen && d.lock != nil {
+		_ = d.lock.Close()
+	}
 	err := os.RemoveAll(d.Path)
 	// A process that was told to end may put one more file into it, Python its
 	// byte code.

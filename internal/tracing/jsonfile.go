@@ -306,6 +306,7 @@ func (f *jsonFile) moveToMain(path string) error {
 	if err := f.main.take(io.NewSectionReader(part, 1, info.Size()-2)); err != nil {
 		return err
 	}
+	_ = part.Close() // an open file cannot be removed on every system
 	return os.Remove(path)
 }
 

@@ -90,7 +90,7 @@ func (d *downloader) one(ctx context.Context, path string, o object) error {
 		return err
 	}
 	if !sweeps {
-		p.file.Close() // an open file cannot be renamed on every system
+		p.close() // an open file can be renamed or removed on some systems only
 	}
 	if err := os.Rename(p.path, path); err != nil {
 		return err
@@ -300,6 +300,9 @@ func (p *part) close() {
 
 // discard removes what turned out to be wrong.
 func (p *part) discard() {
+	if !sweeps {
+		p.close() // as above
+	}
 	_ = os.Remove(p.path + doneSuffix) // without it everything is read again
 	_ = os.Remove(p.path)
 }
