@@ -16,8 +16,9 @@ NAME = re.compile(r"@\w+( \d+)?")
 @dataclasses.dataclass(frozen=True)
 class Difference:
     """One place where the sides differ. `what` is its kind, without numbers of phases, lanes and steps; `of` is the
-    kind of the model that it is about, with "alike" where the cache can take its requests for each other and "reshapes"
-    where its configuration does; `after` what was done before with it, the models it uses and those that use it."""
+    kind of the model that it is about, with "alike" where the cache can take its requests for each other, "reloads a
+    cache" where that begins anew, and "reshapes" where its configuration does; `after` what was done before with it, the
+    models it uses and those that use it."""
 
     where: str
     what: str
@@ -122,6 +123,7 @@ def _difference(program: Program, path: tuple[Any, ...], peer: Any, ours: Any) -
     name = next(iter([*about, *(str(p).split()[0] for p in path if NAME.match(str(p)))]), "")
     of = next((model["kind"] for model in program["models"] if model["name"] == name), "")
     of += " alike" if any(_alike(program, model) for model in reaches(program, name)) else ""
+    of += " reloads a cache" if _reloads_a_cache(program, name) else ""
     of += " reshapes" if any(name == m["name"] and '"reshape"' in _text(m["config"]) for m in program["models"]) else ""
     return Difference(
         "/".join(map(str, path)), what, _text(step), _text(peer), _text(ours), of, path, _done(program, path, name)
@@ -144,6 +146,16 @@ def _alike(program: Program, name: str) -> bool:
             shapes = sorted([i["name"], i["datatype"], i["shape"]] for i in request["inputs"])
             asked.setdefault(_text(data), set()).add(_text([rest, shapes]))
     return any(len(different) > 1 for different in asked.values())
+
+
+def _reloads_a_cache(program: Program, name: str) -> bool:
+    """Whether a model with the response cache, or one that it is made of, is loaded more than once."""
+    near = [m for m in program["models"] if m["name"] in reaches(program, name)]
+    if not any("response_cache" in m["config"] for m in near):
+        return False
+    steps = [each for step in steps_of(program) for each in (step, *step.get("steps", []))]
+    names = {m["name"] for m in near}
+    return sum(step["do"] == "load" and step["model"] in names for step in steps) > len(names)
 
 
 def _done(program: Program, path: tuple[Any, ...], name: str) -> str:
