@@ -122,6 +122,8 @@ def test_no_server(server, tmp_path):
     for protocol in ("http", "grpc"):
         r = perf("-m", "nobody", *at(server, protocol))
         assert r.returncode == 99 and "unknown model: 'nobody'" in r.stderr, r
+    r = perf("-m", "x", "-u", f"127.0.0.1:{server.metrics_port}")
+    assert r.returncode == 99 and "its answer is empty, as those of a port for metrics are" in r.stderr, r
     r = perf("-m", "identity_any_fp32", *at(server, "http"))
     assert r.returncode == 99 and "INPUT0 contains dynamic shape" in r.stderr, r
     r = perf(*MODEL, *at(server, "http"), *QUICK, "-f", tmp_path / "none" / "o.csv")

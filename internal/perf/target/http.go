@@ -57,6 +57,9 @@ func (h *overHTTP) get(ctx context.Context, path string) ([]byte, error) {
 		}
 		return nil, &client.Error{Status: resp.StatusCode, Message: answer.Error}
 	}
+	if len(text) == 0 {
+		return nil, fmt.Errorf("%s is no server of the KServe v2 protocol: its answer is empty, as those of a port for metrics are", h.c.URL)
+	}
 	if !json.Valid(text) {
 		return nil, fmt.Errorf("%s is no server of the KServe v2 protocol: its answer is no JSON, it begins with %.60q", h.c.URL, text)
 	}
