@@ -183,9 +183,9 @@ def test_every_documented_option_exists():
     known = set(re.findall(r"^  (--[a-z0-9-]+)", usage("serve"), re.M))
     for command in commands():
         known |= set(re.findall(r"(--[a-z0-9-]+)", usage(*command)))
-    # Of the benchmarks, and of Java's launcher.
+    # Of the benchmarks and the differential, and of Java's launcher.
     others = {"--format", "--name", "--only", "--quick", "--rounds", "--no-peer", "--formats", "--generator"}
-    others |= {"--enable-native-access"}
+    others |= {"--ensembles", "--enable-native-access"}
     for page in PAGES:
         text = page.read_text()
         # In the text, and in the commands of blocks.
