@@ -190,7 +190,7 @@ def compare(load, neso, triton):
     return cells
 
 
-def report(rows, with_peer):
+def report(rows, with_peer, busy):
     head = ["load", "requests", "in time", "p99", "late", "Neso's best fixed setting", "ratio"]
     if with_peer:
         head += [
@@ -206,7 +206,8 @@ def report(rows, with_peer):
     lines = [
         HEADING,
         "",
-        f"Written by bench/operate/adaptive.py, on {os.cpu_count()} processors ({processor}), which generator, server and model share. "
+        f"Written by bench/operate/adaptive.py, on {os.cpu_count()} processors ({processor}), which generator, server and model share; "
+        f"the load average before was {busy:.1f}: above 1 others disturb it. "
         "The model keeps a processor busy for 8 ms a batch and 1 ms for each of its requests; the objective is 100 ms, measured by the "
         "client from when it sends. "
         f"`neso perf --request-intervals`, medians of {TURNS} runs by turns; a ratio is answers in time with the objective by those "
@@ -280,6 +281,7 @@ async def record():
 
 
 def run(arguments):
+    busy = os.getloadavg()[0]
     shutil.rmtree(WORK, ignore_errors=True)
     version = WORK / "models" / "scores" / "1"
     version.mkdir(parents=True)
@@ -302,7 +304,7 @@ def run(arguments):
             stack.callback(server.stop)
             sides.append(Side(server))
         rows = [compare(load, sides[0], sides[1] if len(sides) > 1 else None) for load in loads()]
-    report(rows, len(sides) > 1)
+    report(rows, len(sides) > 1, busy)
 
 
 def main():
