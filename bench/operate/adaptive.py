@@ -139,7 +139,8 @@ class Side:
             done = subprocess.run(
                 [str(word) for word in command], capture_output=True, text=True, timeout=300, check=False
             )
-            if done.returncode in (0, 2, 99) and export.exists():  # 99: some were refused, as is meant
+            whole = "no request is answered any more" not in done.stdout + done.stderr
+            if whole and done.returncode in (0, 2, 99) and export.exists():  # 99: some were refused, as is meant
                 break
         else:
             raise RuntimeError(f"neso perf: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
