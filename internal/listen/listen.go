@@ -33,7 +33,7 @@ func Open(ctx context.Context, address string, reuse bool) (net.Listener, error)
 		return boundSilence(c)
 	}}
 	l, err := lc.Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	if errors.Is(err, inUse) {
 		return nil, backend.Errorf(backend.Unavailable, "Socket '%s' already in use ", address)
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func Local(address string) bool {
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	if errors.Is(err, inUse) {
 		if info, statErr := os.Lstat(path); statErr != nil || info.Mode()&os.ModeSocket == 0 {
 			return nil, backend.Errorf(backend.Unavailable, "'%s' exists and is not a socket", path)
 		}
