@@ -168,8 +168,15 @@ cluster-up: bin/cluster ## a real Kubernetes of two nodes on this machine (docs/
 cluster-down: bin/cluster ## end it
 	bin/cluster down
 
+# The official clients as the tests have them, for the pod that sends the load: made here, since a cluster's network has no registry.
+build/images/clients.tar: .venv/.stamp
+	$(PYTHON) -m pip freeze | grep -E '^(tritonclient|grpcio|gevent|geventhttpclient)==' >build/images/clients.txt
+	sed -n 's/^tritonclient==/tritonclient[http,grpc]==/p' build/images/clients.txt >build/images/clients-extras.txt
+	cat build/images/clients-extras.txt >>build/images/clients.txt
+	bin/neso image build --base build/images/neso-python-amd64.tar -f build/images/clients.txt --python $(PYTHON) -t docker.io/neso/clients:here -o $@
+
 # NESO_FULL=1 has the bucket gone for five minutes; bin/cluster kserve before it has KServe's controller.
-e2e-cluster: setup build cluster-up ## the chart on that cluster, under load, into bench/CLUSTER.md; TESTS=NAME runs some; needs make images
+e2e-cluster: setup build cluster-up build/images/clients.tar ## the chart on that cluster, under load, into bench/CLUSTER.md; TESTS=NAME runs some; needs make images
 	NESO_CLUSTER_REPORT=$(CURDIR)/bench/CLUSTER.md bin/cluster client $(PYTHON) -m pytest -q e2e/cluster $(if $(TESTS),-k '$(TESTS)')
 
 PY_DIRS = backend bench e2e examples python scripts

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from load import Sender
 from release import CLUSTER, HERE, Cluster
 from report import Report
 from server import BINARY, ROOT
@@ -49,6 +50,10 @@ def whole(images):
     """The cluster, for tests that install releases of their own."""
     c = Cluster()
     report.about(c)
+    clients = ROOT / "build" / "images" / "clients.tar"
+    assert clients.exists(), f"{clients} is missing: make e2e-cluster makes it"
+    subprocess.run([CLUSTER, "load", clients], check=True, capture_output=True)
+    Sender.start(c)
     return c
 
 

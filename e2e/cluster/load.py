@@ -1,152 +1,100 @@
-"""Requests of the official clients, one after another, from threads, for as long as a test does something to the cluster."""
+"""Load of the official clients from a pod of node 1, for as long as a test does something to the cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict
 
-import numpy as np
-from clients import CLIENTS, tensors
+from release import HERE, NODES, Cluster, Failed, address, condition
+from sender import PORT
+from sending import Calls, Load
 
-SERVICE = "neso.default.svc.cluster.local"
-# What finds every pod by the headless Service, and asks it again when a connection ends.
-HEADLESS = "dns:///neso-headless.default.svc.cluster.local:8001"
-# Each client has a connection of its own: channels to one address in one process share one otherwise.
-OWN = (("grpc.use_local_subchannel_pool", 1),)
-SPREAD = (*OWN, ("grpc.lb_policy_name", "round_robin"), ("grpc.dns_min_time_between_resolutions_ms", 1000))
-# A connection whose peer is gone without a word is noticed within seconds, not in fifteen minutes.
-KEEPALIVE = (
-    ("grpc.keepalive_time_ms", 1000),
-    ("grpc.keepalive_timeout_ms", 1000),
-    ("grpc.keepalive_permit_without_calls", 1),
-)
+IMAGE = "docker.io/neso/clients:here"
+NAME = "clients"
 
 
-@dataclass(frozen=True)
-class Calls:
-    """How the clients call."""
-
-    http: str = f"{SERVICE}:8000"
-    grpc: str = f"{SERVICE}:8001"
-    clients: int = 3  # of each transport
-    deadline_s: float = 10.0
-    pause_s: float = 0.01  # constant load, not all that two cores can do
-    channel: tuple = OWN  # arguments of gRPC channels
-    ca: str = ""  # a file: with it calls go over TLS
-    retry: bool = False  # a request that fails is sent again until it is answered
-
-
-@dataclass(frozen=True)
-class Fault:
-    transport: str
-    begun: float  # time.monotonic
-    took_s: float
-    text: str
-
-
-@dataclass
-class Load:
-    """What the requests have come to."""
-
-    calls: Calls
-    answers: Counter[str] = field(default_factory=Counter)  # by transport
-    versions: Counter[str] = field(default_factory=Counter)  # answers by the model's version
-    faults: list[Fault] = field(default_factory=list)
-    recovered: int = 0  # requests that failed, and were answered when they were sent again
-    lost: int = 0  # that were not, until the load ended
-    _mu: threading.Lock = field(default_factory=threading.Lock)
-
-    def answered(self, transport: str, version: str, again: bool) -> None:
-        with self._mu:
-            self.answers[transport] += 1
-            self.versions[version] += 1
-            self.recovered += again
-
-    def failed(self, fault: Fault) -> None:
-        with self._mu:
-            self.faults.append(fault)
-
-    def total(self) -> int:
-        return sum(self.answers.values())
-
-    def said(self) -> str:
-        """The faults in brief, for the message of a test that fails."""
-        seen = Counter(f"{f.transport}: {f.text[:160]}" for f in self.faults)
-        return "; ".join(f"{n} x {text}" for text, n in seen.most_common(5))
-
-    def clean(self) -> None:
-        """No request has failed, over either transport."""
-        assert not self.faults, (
-            f"{len(self.faults)} of {self.total() + len(self.faults)} requests failed: {self.said()}"
-        )
-        assert all(self.answers[t] > 20 for t in ("http", "grpc")), self.answers
+def pod() -> dict:
+    container = {
+        "name": NAME,
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["python3", "/load/sender.py"],
+        "env": [{"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+        "volumeMounts": [{"name": "load", "mountPath": "/load"}, {"name": "tmp", "mountPath": "/tmp"}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": NAME, "labels": {"app": NAME}},
+        "spec": {
+            "containers": [container],
+            # Where the test runs too: what is killed is the other.
+            "nodeSelector": {"kubernetes.io/hostname": NODES[0]},
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "volumes": [{"name": "load", "configMap": {"name": NAME}}, {"name": "tmp", "emptyDir": {}}],
+        },
+    }
 
 
-def connect(calls: Calls, transport: str) -> Any:
-    module = CLIENTS[transport]
-    if transport == "http":
-        tls = {"ssl": True, "ssl_options": {"ca_certs": calls.ca}, "insecure": False} if calls.ca else {}
-        client = module.InferenceServerClient(
-            calls.http, connection_timeout=calls.deadline_s, network_timeout=calls.deadline_s, **tls
-        )
-    else:
-        tls = {"ssl": True, "root_certificates": calls.ca} if calls.ca else {}
-        client = module.InferenceServerClient(calls.grpc, channel_args=list(calls.channel), **tls)
-    client.module = module
-    return client
+class Sender:
+    """The pod."""
+
+    address = ""
+
+    @classmethod
+    def start(cls, cluster: Cluster) -> None:
+        """Starts it anew, of the sources that are here."""
+        cluster.kubectl("delete", "pod", NAME, "--ignore-not-found")
+        sources = [HERE / "sender.py", HERE / "sending.py", HERE.parent / "clients.py"]
+        files = {s.name: s.read_text() for s in sources}
+        cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": files}, pod())
+        try:
+            cluster.until(lambda: condition(cluster.get("pod", NAME), "Ready") == "True", "the clients' pod is ready")
+        except Failed as e:
+            raise Failed(f"{e}\n{cluster.kubectl('logs', NAME)}") from None
+        cls.address = address(cluster.get("pod", NAME))
 
 
-def ask(client, number: int, **more) -> str:
-    """One request, whose answer is checked; the version of the model that answered."""
-    given = np.full((1, 4), number, np.float32)
-    result = client.infer("double", tensors(client, {"INPUT0": given}), **more)
-    got = result.as_numpy("OUTPUT0")
-    assert np.array_equal(got, given * 2), f"{got} for {given}"
-    said = result.get_response()
-    return said["model_version"] if isinstance(said, dict) else said.model_version
-
-
-def send(load: Load, transport: str, ended: threading.Event) -> None:
-    """Keeps one client, whose connections live as long as it and the server let them, until ended."""
-    calls = load.calls
-    more = {"client_timeout": calls.deadline_s} if transport == "grpc" else {}
-    number, again = 1, False
-    with connect(calls, transport) as client:
-        while not ended.is_set() or again:
-            begun = time.monotonic()
-            try:
-                version = ask(client, number, **more)
-            except Exception as e:  # every fault of a request counts, of whatever class
-                load.failed(Fault(transport, begun, time.monotonic() - begun, f"{type(e).__name__}: {e}"))
-                again = calls.retry
-                if again and ended.wait(0.1):
-                    load.lost += 1
-                    return
-                continue
-            load.answered(transport, version, again)
-            number, again = number % 1000 + 1, False
-            ended.wait(calls.pause_s)
+class Broken(AssertionError):
+    """The pod has ended, or does not say what it does."""
 
 
 @contextlib.contextmanager
 def loaded(calls: Calls | None = None, transports: tuple[str, ...] = ("http", "grpc")) -> Iterator[Load]:
     """The clients send requests meanwhile."""
-    load, ended = Load(calls or Calls()), threading.Event()
-    threads = [
-        threading.Thread(target=send, args=(load, transport, ended))
-        for transport in transports
-        for _ in range(load.calls.clients)
-    ]
-    for t in threads:
-        t.start()
-    try:
-        yield load
-    finally:
-        ended.set()
-        for t in threads:
-            t.join()
+    load, whole = Load(calls or Calls()), threading.Event()
+    assert Sender.address, "no pod of clients: the test needs the fixture whole"
+    with socket.create_connection((Sender.address, PORT), timeout=30) as connection:
+        connection.settimeout(60)  # it says something five times a second
+
+        def read() -> None:
+            with contextlib.suppress(OSError), connection.makefile() as lines:
+                for line in lines:
+                    told = json.loads(line)
+                    load.take(told)
+                    if told["ended"]:
+                        whole.set()
+                        return
+
+        reader = threading.Thread(target=read)
+        connection.sendall(json.dumps({"calls": asdict(load.calls), "transports": transports}).encode() + b"\n")
+        reader.start()
+        try:
+            begun = time.monotonic()
+            while not load.total() and reader.is_alive() and time.monotonic() - begun < 30:
+                time.sleep(0.05)  # what a test does is done under load
+            yield load
+        finally:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"end\n")
+            reader.join()
+    if not whole.is_set():
+        raise Broken(f"the clients' pod ended in the midst, after {load.total()} answers")

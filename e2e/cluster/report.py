@@ -16,7 +16,7 @@ HEAD = """# On a cluster
 Neso's chart on a real Kubernetes of two nodes, while the official clients send requests over HTTP and gRPC without a pause.
 `make e2e-cluster` writes this page; [cluster.md](../docs/internals/cluster.md) says what the cluster is. All of it, control plane,
 nodes, pods and clients, shares the processors of one machine: what counts are the failed requests, the seconds say little of other
-machines. Clients run on node 1's network and reach Services as its pods do. A run writes the scenarios that it ran, and leaves the others.
+machines. The clients run in a pod of node 1. A run writes the scenarios that it ran, and leaves the others.
 
 """
 

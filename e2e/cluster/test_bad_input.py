@@ -8,8 +8,8 @@ import urllib.request
 import archive
 import pytest
 from bucket import Bucket
-from load import Calls, ask, connect
 from release import CHART, HERE, NODES, Failed, Node
+from sending import Calls, ask, connect
 from server import BINARY
 
 RELEASE = "faulty"

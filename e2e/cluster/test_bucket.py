@@ -8,8 +8,9 @@ import urllib.request
 
 import pytest
 from bucket import Bucket
-from load import Calls, loaded
+from load import loaded
 from release import HERE, address, condition, name
+from sending import Calls
 
 FULL = os.environ.get("NESO_FULL") == "1"
 GONE_S = 300 if FULL else 24

@@ -8,8 +8,9 @@ import time
 import pytest
 import trustme
 from cryptography import x509
-from load import SERVICE, Calls, loaded
+from load import loaded
 from release import address
+from sending import SERVICE, Calls
 
 NAMES = (SERVICE, "neso-headless.default.svc.cluster.local", "localhost")
 
@@ -43,11 +44,10 @@ def authority(whole, images):
     return ca
 
 
-def test_rotation(whole, authority, row, tmp_path):
+def test_rotation(whole, authority, row):
     """The certificate is replaced"""
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     made, serial = secret(authority)
-    with loaded(Calls(ca=str(tmp_path / "ca.pem"))) as row.load:
+    with loaded(Calls(ca=authority.cert_pem.bytes().decode())) as row.load:
         time.sleep(1)
         begun = time.monotonic()
         whole.apply(made)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tritonclient.http as http
 from clients import infer
-from load import HEADLESS, KEEPALIVE, SPREAD, Calls, loaded
+from load import loaded
 from release import NODES, Node, address, condition, name, proxy_is_current, restarts
+from sending import HEADLESS, KEEPALIVE, SPREAD, Calls
 
 DEADLINE_S = 3.0
 # What a client does that means to survive a node: deadlines, another try, keepalive, all pods by the headless Service.
@@ -41,15 +42,25 @@ def test_node_killed(cluster, row):
     respread(cluster)
     node = Node(2)
     left = {address(p) for p in cluster.pods() if p["spec"]["nodeName"] == NODES[0]}
+    alive = min(left)
+    direct = Calls(http=f"{alive}:8000", grpc=f"{alive}:8001", clients=1, deadline_s=DEADLINE_S)
     try:
-        with loaded(HARDY) as row.load:
+        with loaded(HARDY) as row.load, loaded(direct) as beside:
             time.sleep(2)  # load before the fault: what is tested are connections that exist
+            killed = time.monotonic()
             node.kill()
-            begun, clock = time.monotonic(), time.time()
+            clock = time.time()
             cluster.until(lambda: cluster.endpoints() == left, "the endpoints of the dead node go")
             cluster.until(lambda: proxy_is_current(clock), "kube-proxy leads to them no more")
-            row.note(f"the dead pods left the Service after {time.monotonic() - begun:.0f} s")
+            gone = time.monotonic()
+            row.note(f"the dead pods left the Service after {gone - killed:.0f} s")
+            time.sleep(2)  # what begins now must not fail
         recovered(row.load, row)
+        # Nothing else fails: none that had ended before, none that began after, none on a pod that lives.
+        others = [f for f in row.load.faults if not killed - DEADLINE_S < f.begun < gone + 0.2]
+        assert not others, others
+        beside.clean()
+        row.note(f"no request had more than {row.load.tries} failures; none failed on a pod that lives")
         # Those that were on their way when the endpoints went have ended: from now on nothing fails.
         with loaded(Calls(deadline_s=DEADLINE_S)) as after:
             time.sleep(3)

@@ -9,8 +9,8 @@ import shutil
 import controller
 import pytest
 import yaml
-from load import Calls, ask, connect
 from release import HERE, NODES, Node, condition
+from sending import Calls, ask, connect
 from server import ROOT
 
 pytestmark = pytest.mark.skipif(

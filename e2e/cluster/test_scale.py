@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from load import HEADLESS, SERVICE, SPREAD, Calls, loaded
+from load import loaded
 from release import name, successes
+from sending import HEADLESS, SERVICE, SPREAD, Calls
 
 SECONDS = 12
 
