@@ -7,10 +7,10 @@ second=$(mktemp -d)
 chmod 755 "$second" # tests run as another user, too
 trap 'kill "$pid" 2>/dev/null; rm -rf "$second"' EXIT
 halves=("backends operate" "capi differential hostile java perf protocol scheduling")
-# What is in neither is no test, or is run by scripts/frameworks.sh or make e2e-cluster.
+# What is in neither is no test, or is run by scripts/frameworks.sh, make gpu-check or make e2e-cluster.
 for path in e2e/*/test_*.py; do
   suite=${path#e2e/} suite=${suite%%/*}
-  case " ${halves[*]} frameworks cluster " in
+  case " ${halves[*]} frameworks gpu cluster " in
   *" $suite "*) ;;
   *) echo "e2e.sh: $path is in no half" >&2 && exit 1 ;;
   esac
