@@ -140,8 +140,8 @@ func (g *together) end(err error) {
 
 // leave takes out the texts that have ended or that nobody waits for.
 func (g *together) leave() {
-	for i := len(g.waiting) - 1; i >= 0; i-- {
-		if x := g.waiting[i]; x.over() {
+	for i, x := range slices.Backward(g.waiting) {
+		if x.over() {
 			g.waiting = slices.Delete(g.waiting, i, i+1)
 			x.free()
 		}

@@ -254,6 +254,7 @@ func (n *Network) Clear() {
 	n.scores, n.room = nil, Room{}
 }
 
+// Close frees what the network holds. It is not used afterwards.
 func (n *Network) Close() {
 	n.Clear()
 	n.graph.Close()

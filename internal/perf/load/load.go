@@ -156,7 +156,7 @@ func (w *worker) send(slot int, due int64) {
 	a := &w.answer
 	if w.l.plan.Check != nil {
 		if err := w.l.plan.Check(w.request.Prepared, a); err != nil {
-			w.wrong(err) // its sequence goes on, at the server too
+			_ = w.wrong(err) // its sequence goes on, at the server too
 			return
 		}
 	}

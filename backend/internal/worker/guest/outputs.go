@@ -151,8 +151,8 @@ const keptGuards = 16
 func (m *guestMemory) again(size int) (guardedBlock, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := len(m.kept) - 1; i >= 0; i-- {
-		if b := m.kept[i]; len(b.data) == size {
+	for i, b := range slices.Backward(m.kept) {
+		if len(b.data) == size {
 			m.kept = slices.Delete(m.kept, i, i+1)
 			m.guards[b.key()] = b
 			return b, true
