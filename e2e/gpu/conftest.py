@@ -3,27 +3,13 @@ in e2e/backends/test_gpu_tensors.py and e2e/operate/test_gpus.py."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 
 import pytest
 from device import IDENTITY
+from gpus import fault
 from repository import place
 from server import Server
-
-
-def fault() -> str:
-    """Why no GPU can be used here, by its driver; empty if one can."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        return f"no CUDA driver: {error}"
-    if status := driver.cuInit(0):
-        return f"cuInit: CUDA error {status}"
-    count = ctypes.c_int()
-    if status := driver.cuDeviceGetCount(ctypes.byref(count)):
-        return f"cuDeviceGetCount: CUDA error {status}"
-    return "" if count.value else "the CUDA driver sees no device"
 
 
 def pytest_collection_modifyitems(items):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 
+import gpus
 import numpy as np
 
 IDENTITY = (
@@ -23,9 +24,8 @@ class Memory:
     """An allocation on device 0, with its handle for other processes. A context manager."""
 
     def __init__(self, size: int):
-        self.size, self.driver = size, ctypes.CDLL("libcuda.so.1")
+        self.size, self.call = size, gpus.cuda.driver().call
         device, self.context, self.address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
-        self.call("cuInit", 0)
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
         self.call("cuCtxPushCurrent_v2", self.context)
@@ -33,10 +33,6 @@ class Memory:
         handle = Handle()
         self.call("cuIpcGetMemHandle", ctypes.byref(handle), self.address)
         self.handle = bytes(handle.reserved)
-
-    def call(self, name, *arguments):
-        status = getattr(self.driver, name)(*arguments)
-        assert status == 0, f"{name}: CUDA error {status}"
 
     def write(self, array):
         data = np.ascontiguousarray(array).tobytes()

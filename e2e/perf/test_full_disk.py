@@ -44,11 +44,9 @@ def runs(file: Path):
     return json.loads(file.read_text())["runs"]
 
 
-def test_what_was_measured_is_kept(tmp_path):
-    """The disk of the results becomes full in mid-search."""
-    (tmp_path / "temp").mkdir()
-    models = place(tmp_path / "models")
-    args = [
+def search(models):
+    """Four configurations, each measured once."""
+    return [
         "--model-repository",
         models,
         "--model=digits",
@@ -57,6 +55,13 @@ def test_what_was_measured_is_kept(tmp_path):
         "--confirm=0",
         *QUICK,
     ]
+
+
+def test_what_was_measured_is_kept(tmp_path):
+    """The disk of the results becomes full in mid-search."""
+    (tmp_path / "temp").mkdir()
+    models = place(tmp_path / "models")
+    args = search(models)
     with disk(tmp_path / "disk") as d:
         out = d.path / "out"
         args += ["--output", out, *SHAPE]
@@ -84,15 +89,7 @@ def test_what_was_measured_is_kept(tmp_path):
 def test_no_room_for_a_repository(tmp_path):
     """A full directory of temporary files ends the search, and is no result of a configuration."""
     models = place(tmp_path / "models")
-    args = [
-        "--model-repository",
-        models,
-        "--model=digits",
-        "--instances=1,2,3,4",
-        "--search=brute",
-        "--confirm=0",
-        *QUICK,
-    ]
+    args = search(models)
     with disk(tmp_path / "temp") as d:
         code, _, errors = until([*args, "--output", tmp_path / "out", *SHAPE], d.path, "#1 ", d.fill)
         assert code == 1 and "TMPDIR" in errors and "no space left on device" in errors, errors

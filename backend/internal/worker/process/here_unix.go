@@ -41,14 +41,7 @@ func (l *Launcher) here(cmd Command, lines *linelog.Log) (*Process, error) {
 	p.tag = 0 // what it starts is the program's own
 	p.pid, p.gone = os.Getpid(), make(chan struct{})
 	p.signal = p.hangUp()
-	p.over = func() bool {
-		select {
-		case <-p.gone:
-			return true
-		default:
-			return false
-		}
-	}
+	p.over = p.hasGone
 	_ = theirs[2].Close() // it prints where the program does
 	go p.copyOutput()     // ends at once: nobody has the other end
 	go func() {

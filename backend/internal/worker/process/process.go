@@ -100,3 +100,13 @@ func (p *Process) drain() {
 	_ = p.output.SetReadDeadline(time.Now().Add(outputDrain))
 	<-p.read
 }
+
+// hasGone reports whether its end has been seen: over, where nothing else tells of it.
+func (p *Process) hasGone() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}

@@ -110,14 +110,7 @@ func newWorker(lines *linelog.Log) (p *Process, theirs *workerEnds, err error) {
 func (p *Process) follow(c *exec.Cmd, j *job) {
 	p.pid, p.handle, p.gone = c.Process.Pid, j.file, make(chan struct{})
 	p.signal = func(processSignal) { j.end() } // nothing gentler reaches a process without windows and console
-	p.over = func() bool {
-		select {
-		case <-p.gone:
-			return true
-		default:
-			return false
-		}
-	}
+	p.over = p.hasGone
 }
 
 // killed is the exit status of what the server has ended.
