@@ -126,7 +126,7 @@ type Server struct {
 	Trace Trace
 
 	// ExitTimeout is how long Run waits for requests in flight after ctx ends;
-	// default 30 s.
+	// default 30 s; with a negative one it does not wait.
 	ExitTimeout time.Duration
 	// DrainGrace is how long Run goes on serving after ctx ends, not ready, so that
 	// balancers turn away; default 0.

@@ -1,30 +1,34 @@
 #!/bin/bash
-# The tests end to end, in two halves beside each other: they mostly wait for what
-# they started. The second half is told when the first has ended.
+# The tests end to end, in three tracks beside each other: they mostly wait for what
+# they started. The others are told when the first has ended.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-second=$(mktemp -d)
-chmod 755 "$second" # tests run as another user, too
-trap 'kill "$pid" 2>/dev/null; rm -rf "$second"' EXIT
-halves=("backends operate" "capi differential hostile java perf protocol scheduling")
-# What is in neither is no test, or is run by scripts/frameworks.sh, make gpu-check or make e2e-cluster.
+tracks=("operate" "hostile protocol scheduling" "backends capi differential java perf")
+# What is in none is no test, or is run by scripts/frameworks.sh, make gpu-check or make e2e-cluster.
 for path in e2e/*/test_*.py; do
   suite=${path#e2e/} suite=${suite%%/*}
-  case " ${halves[*]} frameworks gpu cluster " in
+  case " ${tracks[*]} frameworks gpu cluster " in
   *" $suite "*) ;;
-  *) echo "e2e.sh: $path is in no half" >&2 && exit 1 ;;
+  *) echo "e2e.sh: $path is in no track" >&2 && exit 1 ;;
   esac
 done
+aside=$(mktemp -d)
+chmod 755 "$aside" # tests run as another user, too
+pids=()
+trap 'kill "${pids[@]}" 2>/dev/null; rm -rf "$aside"' EXIT
 tests() {
   # shellcheck disable=SC2086 # a list of directories
   .venv/bin/python -m pytest -q $(printf 'e2e/%s ' $1)
 }
-# A second pytest takes the first one's directory from other users.
-PYTEST_DEBUG_TEMPROOT=$second tests "${halves[1]}" >"$second/log" 2>&1 &
-pid=$!
-tests "${halves[0]}"
-first=$?
-wait "$pid"
+for i in 1 2; do
+  mkdir -m 755 "$aside/$i" # one pytest takes another's directory from other users
+  PYTEST_DEBUG_TEMPROOT=$aside/$i tests "${tracks[i]}" >"$aside/$i/log" 2>&1 &
+  pids+=($!)
+done
+tests "${tracks[0]}"
 code=$?
-cat "$second/log"
-exit $((first | code))
+for i in 1 2; do
+  wait "${pids[i - 1]}" || code=1
+  cat "$aside/$i/log"
+done
+exit $code

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes .venv-frameworks and runs the tests of the framework backends in it.
 # With --if-possible a failed download is told and is no failure: the packages
-# are large, and some networks do not let them through. After -- comes a program
-# to run in place of the tests.
+# are large, and some networks do not let them through; tests that take long are
+# skipped then, as they say. After -- comes a program to run in place of the tests.
 set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
@@ -33,4 +33,5 @@ if [ "${1:-}" = -- ]; then
   shift
   exec "$venv/bin/python" "$@"
 fi
+[ "${1:-}" = --if-possible ] || export NESO_FULL=1
 exec "$venv/bin/python" -m pytest -q e2e/frameworks e2e/gpu

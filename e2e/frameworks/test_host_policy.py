@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import skops.io
 import torch
 from server import Server, named
@@ -58,6 +59,7 @@ def sklearn(directory):
     return 'backend: "sklearn"\n'
 
 
+@pytest.mark.full
 def test_workers(tmp_path):
     one, *_ = sorted(os.sched_getaffinity(0))
     for make in (pytorch, tensorflow, sklearn):

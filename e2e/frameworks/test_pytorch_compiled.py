@@ -13,6 +13,8 @@ import pytest
 from repository import settled
 from server import Server
 
+pytestmark = pytest.mark.full
+
 if not shutil.which("c++") and not shutil.which("g++"):
     pytest.skip("there is no C++ compiler for PyTorch's Inductor (Debian: g++)", allow_module_level=True)
 

@@ -14,6 +14,8 @@ from repository import settled
 from server import Server
 from torch_models import Flagged, Nested
 
+pytestmark = pytest.mark.full
+
 # The leaves in their order, what the test sends for each, and what comes out.
 INPUTS = {
     "ARGS[0]": 1, "ARGS[1][0]": 2, "ARGS[1][1][0]": 3, "ARGS[2][key]": 4, "ARGS[2][other]": 5, "KWARGS[scale]": 6,

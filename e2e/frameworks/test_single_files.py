@@ -60,6 +60,7 @@ def made(tmp_path_factory):
     return repo
 
 
+@pytest.mark.full
 def test_files_of_tensorflow(made):
     """All at once: TensorFlow takes seconds to start."""
     files = {

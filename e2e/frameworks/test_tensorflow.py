@@ -128,6 +128,7 @@ def test_a_load_error_says_what_where_and_what_to_do(tf_server, name):
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
 
 
+@pytest.mark.full
 def test_a_model_that_is_swapped_under_a_running_server(made, tmp_path):
     """Whatever becomes of the directory, the loaded model goes on; a load says what is wrong with the new one."""
     repo, _ = made
@@ -159,6 +160,7 @@ def test_a_model_that_is_swapped_under_a_running_server(made, tmp_path):
         np.testing.assert_allclose(data, np.array(before[0]["data"]) * 2)
 
 
+@pytest.mark.full
 def test_a_model_that_needs_too_much_memory(made, tmp_path):
     """The request that asks for it fails; the server and other models go on."""
     repo, _ = made

@@ -11,6 +11,8 @@ import pytest
 from repository import settled
 from server import Server
 
+pytestmark = pytest.mark.full
+
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
 MODELS = {
     "tagged": ({"TF_GRAPH_TAG": "mine", "TF_SIGNATURE_DEF": "again", "TF_NUM_INTRA_THREADS": "1", "TF_NUM_INTER_THREADS": "1"}, [1, 2]),

@@ -264,8 +264,9 @@ def test_a_drawing_becomes_bars(served, page, tmp_path):
         assert ":1:one" in out, (language, out)
     # The same by keys alone.
     canvas.send_keys("\ue017")  # Delete
-    assert page.one("[role=status]", field).text.startswith("pen")
-    canvas.send_keys("\ue013" * 23 + " " + "\ue015" * 22)  # up, pen down, down
+    assert page.one("[role=status]", field).text == "pen up at 50 %, 50 %"
+    canvas.send_keys("\ue013" * 12 + " " + "\ue015" * 22)  # up, pen down, down
+    assert page.one("[role=status]", field).text == "pen down at 50 %, 86 %"
     assert page.send().startswith("answered")
     assert page.one("th", page.one("tbody tr", page.output("PROBABILITIES"))).text == "one"
 

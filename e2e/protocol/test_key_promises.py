@@ -92,7 +92,7 @@ def test_sequences_do_not_look_at_keys(tmp_path):
     """A sequence is found by model and correlation id, whoever began it; an id that nobody has begun is an error."""
     python_model(tmp_path / "models", "m", extra="max_batch_size: 0\n" + CONTROLS)
     keys = Keys(tmp_path / "keys.json", one=[], other=[])
-    with Server(tmp_path / "models", f"--auth-file={keys.path}") as s:
+    with Server(tmp_path / "models", f"--auth-file={keys.path}", "--exit-timeout-secs=0") as s:  # a sequence stays open
 
         def step(key, number, **flags):
             return s.infer("m", {**X, "parameters": {"sequence_id": number, **flags}}, headers=keys.of(key))

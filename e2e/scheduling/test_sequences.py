@@ -118,7 +118,7 @@ def test_slots_without_a_request_ask_for_no_outputs(tmp_path):
     repo = tmp_path / "models"
     asked = "json.dumps([sorted(r.requested_output_names()) for r in requests])"
     add_model(repo, "direct", ACCUMULATE.replace("json.dumps(rows)", asked))
-    with Server(repo) as server:
+    with Server(repo, "--exit-timeout-secs=0") as server:  # sequences stay open
         s = Stream(server)
         with held(repo, "direct") as come:
             s.send("direct", 10, 1, start=True)

@@ -28,7 +28,7 @@ func TestParseFormsOfOptions(t *testing.T) {
 	}
 	s := &o.server
 	if o.httpPort != 9000 || o.grpcPort != 9001 || !slices.Equal(s.ModelRepositories, []string{"b", "a"}) || o.log.Verbose != 1 ||
-		s.ExitTimeout != 0 ||
+		s.ExitTimeout >= 0 ||
 		!s.KeepGoing || s.BackendSettings["python"]["x"] != "1=2" || s.BackendSettings[""]["y"] != "3" || s.ControlMode != "explicit" ||
 		!maps.Equal(o.deviceMemory, map[int]int64{0: 256 << 20, 3: 0}) || s.MaxQueuedBytes != 2<<30 ||
 		s.GRPC.KeepaliveTime != 1500*time.Millisecond || !s.DisableAutoComplete {

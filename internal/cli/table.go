@@ -32,7 +32,10 @@ func mainTable() []option {
 			help: "Timeout (in seconds) when exiting to wait for in-flight inferences to finish. After the timeout expires the server exits even " +
 				"if inferences are still in flight.", set: func(o *serveOptions, s string) error {
 				v, err := parseInt(s)
-				o.server.ExitTimeout = time.Duration(max(0, v)) * time.Second
+				o.server.ExitTimeout = time.Duration(v) * time.Second
+				if v <= 0 {
+					o.server.ExitTimeout = -1 // 0 is the default of the field
+				}
 				return err
 			},
 		},

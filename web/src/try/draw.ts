@@ -13,15 +13,16 @@ export class Drawing {
   private readonly said = h("p", { class: "try-note", role: "status" });
   private readonly pen = h("input", { type: "range", min: 4, max: 60, value: 24 });
   private readonly down = checkbox("Pen is down (for keys)");
-  private at: [number, number] = [side / 2, side / 2];
+  private at: [number, number] = [0, 0];
   private drawing = false;
 
   constructor(name: string) {
-    this.canvas.setAttribute("aria-label", `Drawing for ${name}: arrow keys move the pen, the space bar puts it down or up, Delete clears`);
+    const keys = "arrow keys move the pen, the space bar puts it down or up, Delete clears, pen to the middle";
+    this.canvas.setAttribute("aria-label", `Drawing for ${name}: ${keys}`);
     this.clear();
     this.canvas.addEventListener("pointerdown", (e) => {
       e.preventDefault();
-      this.canvas.focus();
+      this.canvas.focus({ preventScroll: true }); // the line begins where it was touched
       this.canvas.setPointerCapture(e.pointerId);
       this.drawing = true;
       this.at = this.where(e);
@@ -61,6 +62,7 @@ export class Drawing {
     const c = this.context();
     c.fillStyle = "#000";
     c.fillRect(0, 0, side, side);
+    this.at = [side / 2, side / 2]; // who draws by keys knows where the pen is
     this.said.textContent = "The drawing is empty.";
   }
 
