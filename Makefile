@@ -129,8 +129,8 @@ serve: .venv/.examples build ## serve examples/models on ports 8000, 8001, 8002
 # detector lets each of 130 programs wait a second for others' reports before it ends.
 test: setup build ## all tests: Go with the race detector and invariants, Python, end to end
 	GORACE=atexit_sleep_ms=50 $(GO) test -race -vet=off -ldflags=-w -timeout $(PATIENCE) -tags invariants ./...
-	$(PYTHON) -m pytest -q python/tests bench/tests
-	$(PYTHON) -m pytest -q python/tests_neso
+	$(PYTHON) -m pytest -q -rs python/tests bench/tests
+	$(PYTHON) -m pytest -q -rs python/tests_neso
 	$(MAKE) --no-print-directory e2e
 
 test-nocgo: bin/.modules ## all Go tests as users build: no cgo, no invariants

@@ -18,7 +18,7 @@ pids=()
 trap 'kill "${pids[@]}" 2>/dev/null; rm -rf "$aside"' EXIT
 tests() {
   # shellcheck disable=SC2086 # a list of directories
-  .venv/bin/python -m pytest -q $(printf 'e2e/%s ' $1)
+  .venv/bin/python -m pytest -q -rs $(printf 'e2e/%s ' $1)
 }
 for i in 1 2; do
   mkdir -m 755 "$aside/$i" # one pytest takes another's directory from other users

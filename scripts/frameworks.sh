@@ -34,4 +34,4 @@ if [ "${1:-}" = -- ]; then
   exec "$venv/bin/python" "$@"
 fi
 [ "${1:-}" = --if-possible ] || export NESO_FULL=1
-exec "$venv/bin/python" -m pytest -q e2e/frameworks e2e/gpu
+exec "$venv/bin/python" -m pytest -q -rs e2e/frameworks e2e/gpu
