@@ -163,8 +163,8 @@ bin/cluster: $(wildcard tools/cluster/*.go) tools/cluster/go.mod
 	cd tools/cluster && CGO_ENABLED=0 $(GO) build -o ../../bin/cluster .
 
 .PHONY: cluster-up cluster-down e2e-cluster
-cluster-up: bin/cluster ## a real Kubernetes of two nodes on this machine (docs/internals/cluster.md); needs root and, once, twenty minutes
-	bin/cluster up
+cluster-up: bin/cluster ## a real Kubernetes of two nodes on this machine (docs/internals/cluster.md); needs root and, once, twenty minutes; IPV6=1: of IPv6 alone
+	bin/cluster up $(if $(IPV6),--ipv6)
 
 cluster-down: bin/cluster ## end it
 	bin/cluster down
@@ -176,7 +176,21 @@ build/images/clients.tar: .venv/.stamp
 	cat build/images/clients-extras.txt >>build/images/clients.txt
 	bin/neso image build --base build/images/neso-python-amd64.tar -f build/images/clients.txt --python $(PYTHON) -t docker.io/neso/clients:here -o $@
 
-# NESO_FULL=1 has the bucket gone for five minutes; bin/cluster kserve before it has KServe's controller.
+# What the tests of KServe need: its programs, an image with its storage initializer, one with the libraries of frameworks, its Python client.
+# build/images/kserve-tensorflow.tar and kserve-torch.tar, 2 and 10 GB on each node, are made by their names.
+.PHONY: kserve
+kserve: bin/cluster build build/images/kserve-storage.tar build/images/kserve-frameworks.tar build/kserve/.stamp ## KServe for make e2e-cluster; ten minutes, once
+	bin/cluster kserve
+
+build/images/kserve-%.tar: e2e/cluster/images/%.txt .venv/.stamp
+	bin/neso image build --base build/images/neso-python-amd64.tar -f $< --python $(PYTHON) -t docker.io/neso/$*:here -o $@
+
+build/kserve/.stamp:
+	python3 -m venv build/kserve
+	scripts/retry.sh build/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve==0.21.0
+	@touch $@
+
+# NESO_FULL=1 has the bucket gone for five minutes.
 e2e-cluster: setup build cluster-up build/images/clients.tar ## the chart on that cluster, under load, into bench/CLUSTER.md; TESTS=NAME runs some; needs make images
 	NESO_CLUSTER_REPORT=$(CURDIR)/bench/CLUSTER.md bin/cluster client $(PYTHON) -m pytest -q e2e/cluster $(if $(TESTS),-k '$(TESTS)')
 

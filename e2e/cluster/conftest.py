@@ -79,5 +79,10 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_sessionfinish(session):
-    if file := os.environ.get("NESO_CLUSTER_REPORT"):
-        report.write(Path(file))
+    if not (file := os.environ.get("NESO_CLUSTER_REPORT")):
+        return
+    told = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    counts = [f"{len(told[kind])} {kind}" for kind in ("passed", "failed", "error", "skipped") if told.get(kind)]
+    whole = not session.config.option.keyword and sum(len(told.get(k, [])) for k in told if k) >= session.testscollected
+    full = ", NESO_FULL=1" if os.environ.get("NESO_FULL") == "1" else ""
+    report.write(Path(file), f"{', '.join(counts)}{full}" if whole else "")

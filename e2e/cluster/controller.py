@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import base64
-import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import archive
 import trustme
 import yaml
-from release import Cluster, condition
+from release import CLUSTER, RUN, Cluster, condition
 
-# What `bin/cluster kserve` has made.
-FOUND = sorted(Path(os.environ["KUBECONFIG"]).parents[2].glob("kserve-v*")) if "KUBECONFIG" in os.environ else []
-IMAGE = "docker.io/neso/kserve"
+
+def found() -> Path | None:
+    """Where `bin/cluster kserve` has made KServe: the agent comes last."""
+    return max((p.parent for p in RUN.parent.glob("kserve-v*/agent")), default=None)
 
 
 def charts() -> Path:
-    return FOUND[-1] / "charts"
+    return found() / "charts"
+
+
+def load(file: Path) -> None:
+    """Loads an image into the nodes, and leaves its file."""
+    subprocess.run([CLUSTER, "load", file], check=True, capture_output=True)
 
 
 def install_definitions(cluster: Cluster) -> None:
@@ -35,6 +41,10 @@ def changed(documents: Iterator[dict], authority: str) -> Iterator[dict]:
             continue
         for hook in d.get("webhooks", []):
             hook["clientConfig"]["caBundle"] = authority
+        if d["kind"] == "ClusterStorageContainer":
+            # KServe's own entry point, in an image of ours that has its package kserve-storage.
+            entry = (found() / "initializer-entrypoint").read_text()
+            d["spec"]["container"] |= {"command": ["python3", "-c", entry], "imagePullPolicy": "Never"}
         if d["kind"] == "Deployment":
             pod = d["spec"]["template"]["spec"]
             pod["containers"] = [c for c in pod["containers"] if c["name"] == "manager"]
@@ -46,12 +56,12 @@ def changed(documents: Iterator[dict], authority: str) -> Iterator[dict]:
         yield d
 
 
-def install(cluster: Cluster, load, directory: Path) -> None:
+def install(cluster: Cluster, load_and_remove, directory: Path) -> None:
     """The controller, ready to be called by the API server."""
-    archive.write(
-        directory / "kserve.tar", f"{IMAGE}:1", {"manager": (FOUND[-1] / "manager").read_bytes()}, ["/manager"]
-    )
-    load(directory / "kserve.tar")
+    for program in ("manager", "agent"):
+        file = directory / f"{program}.tar"
+        archive.write(file, f"docker.io/neso/{program}:1", {program: (found() / program).read_bytes()}, [f"/{program}"])
+        load_and_remove(file)
     ca = trustme.CA()
     cert = ca.issue_cert("kserve-webhook-server-service.kserve.svc")
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kserve"}})
@@ -68,15 +78,18 @@ def install(cluster: Cluster, load, directory: Path) -> None:
         }
     )
     given = {
-        "deploymentMode": "Standard",
-        "image": IMAGE,
-        "tag": "1",
-        "imagePullPolicy": "Never",
-        "gateway.disableIstioVirtualHost": "true",
-        "gateway.disableIngressCreation": "true",
+        "controller.deploymentMode": "Standard",
+        "controller.image": "docker.io/neso/manager",
+        "controller.tag": "1",
+        "controller.imagePullPolicy": "Never",
+        "controller.gateway.disableIstioVirtualHost": "true",
+        "controller.gateway.disableIngressCreation": "true",
+        "agent.image": "docker.io/neso/agent",
+        "agent.tag": "1",
+        "storage.image": "docker.io/neso/storage",
+        "storage.tag": "here",
     }
-    values = [f"--set-string=kserve.controller.{k}={v}" for k, v in given.items() if v not in ("true",)]
-    values += [f"--set=kserve.controller.{k}={v}" for k, v in given.items() if v == "true"]
+    values = [f"--set{'' if v == 'true' else '-string'}=kserve.{k}={v}" for k, v in given.items()]
     made = cluster.command("helm", "template", "kserve", charts() / "kserve-resources", "-n", "kserve", *values)
     documents = changed(yaml.safe_load_all(made), base64.b64encode(ca.cert_pem.bytes()).decode())
     cluster.kubectl("apply", "--server-side", "-n", "kserve", "-f", "-", text=yaml.safe_dump_all(documents))

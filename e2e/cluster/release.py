@@ -18,8 +18,11 @@ HERE = Path(__file__).resolve().parent
 CHART = ROOT / "deploy" / "helm" / "neso"
 CLUSTER = ROOT / "bin" / "cluster"
 NODES = ("node1", "node2")
+# Where the cluster that runs has its files.
+RUN = Path(os.environ["KUBECONFIG"]).parent.parent if "KUBECONFIG" in os.environ else Path("/nonexistent")
+ONLY6 = (RUN / "ipv6-only").exists()
 # Of the machine that the tests run on: the network of node 1 (bin/cluster client).
-ADDRESS = "10.99.0.11"
+ADDRESS = "fd99::11" if ONLY6 else "10.99.0.11"
 
 
 class Failed(AssertionError):
@@ -48,7 +51,8 @@ class Cluster:
         """Installs the chart, or upgrades the release to these values, and waits until it is rolled out."""
         with tempfile.TemporaryDirectory() as d:
             command = ["helm", "upgrade", "--install", release, str(CHART), "-f", str(HERE / "values.yaml")]
-            for n, value in enumerate(values):
+            only = [{"service": {"ipFamilies": ["IPv6"]}}] if ONLY6 else []
+            for n, value in enumerate([*only, *values]):
                 file = Path(d) / f"{n}.json"  # JSON is YAML
                 file.write_text(json.dumps(value))
                 command += ["-f", str(file)]
@@ -104,6 +108,15 @@ def address(pod: dict) -> str:
     return pod["status"]["podIP"]
 
 
+def host(address: str) -> str:
+    """An address as a URL has it."""
+    return f"[{address}]" if ":" in address else address
+
+
+def at(pod: dict, port: int) -> str:
+    return f"{host(address(pod))}:{port}"
+
+
 def restarts(pod: dict) -> int:
     return sum(s["restartCount"] for s in pod["status"].get("containerStatuses", []))
 
@@ -112,7 +125,7 @@ def successes(pods: list[dict]) -> dict[str, float]:
     """How many requests each pod has answered, as its own metrics say."""
     counts = {}
     for p in pods:
-        with urllib.request.urlopen(f"http://{address(p)}:8002/metrics", timeout=30) as reply:
+        with urllib.request.urlopen(f"http://{at(p, 8002)}/metrics", timeout=30) as reply:
             lines = reply.read().decode().splitlines()
         found = [line for line in lines if line.startswith('nv_inference_request_success{model="double"')]
         counts[name(p)] = sum(float(line.rsplit(" ", 1)[1]) for line in found)
@@ -139,11 +152,10 @@ class Node:
 
     def __init__(self, number: int):
         self.number, self.name = number, NODES[number - 1]
-        self.run = Path(os.environ["KUBECONFIG"]).parent.parent
-        self.disk = self.run / self.name / "lib"  # /var/lib of the node
+        self.disk = RUN / self.name / "lib"  # /var/lib of the node
 
     def inside(self, *command: str) -> None:
-        pid = (self.run / "pid" / self.name).read_text().split()[0]
+        pid = (RUN / "pid" / self.name).read_text().split()[0]
         subprocess.run(["nsenter", "-t", pid, "-m", "-p", *command], check=True, capture_output=True)
 
     def kill(self) -> None:

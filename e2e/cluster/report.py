@@ -6,9 +6,11 @@ import datetime
 import os
 import platform
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from release import ONLY6
 from server import ROOT
 
 HEAD = """# On a cluster
@@ -16,7 +18,7 @@ HEAD = """# On a cluster
 Neso's chart on a real Kubernetes of two nodes, while the official clients send requests over HTTP and gRPC without a pause.
 `make e2e-cluster` writes this page; [cluster.md](../docs/internals/cluster.md) says what the cluster is. All of it, control plane,
 nodes, pods and clients, shares the processors of one machine: what counts are the failed requests, the seconds say little of other
-machines. The clients run in a pod of node 1. A run writes the scenarios that it ran, and leaves the others.
+machines. The clients run in a pod of node 1. A whole run writes the page anew; one of some tests writes their lines, and leaves the others.
 
 """
 
@@ -35,11 +37,14 @@ class Row:
         print(f"\n{self.what}: {text}")
 
 
+WHOLE = "- the last whole run"
+FAMILY = ", IPv6 alone"
 NAMES = "| scenario | answers over HTTP | over gRPC | failed | | run |"
 
 
 class Report:
     def __init__(self):
+        self.begun = time.monotonic()
         self.rows: dict[str, Row] = {}
         self.facts: list[str] = []
         self.run = ""
@@ -47,6 +52,7 @@ class Report:
     def row(self, item) -> Row:
         lines = (item.function.__doc__ or item.name).strip().splitlines()
         case = f" ({item.callspec.id})" if hasattr(item, "callspec") else ""
+        case += FAMILY if ONLY6 else ""
         return self.rows.setdefault(item.nodeid, Row(lines[0].rstrip(".") + case))
 
     def outcome(self, item, passed: bool) -> None:
@@ -71,12 +77,18 @@ class Report:
         end = "; ".join(r.notes) if r.passed else "**not as expected**"
         return "| " + " | ".join(str(cell) for cell in [r.what, *load, end, self.run]) + " |"
 
-    def write(self, file: Path) -> None:
-        """Scenarios that this run has not run stay as they are."""
+    def write(self, file: Path, summary: str = "") -> None:
+        """Scenarios that this run has not run stay as they are. A whole run, which has a summary, leaves only the other cluster's."""
         before = file.read_text().splitlines() if file.exists() else []
+        wholes = [line for line in before if line.startswith(WHOLE)]
         if NAMES in before:
             before = before[before.index(NAMES) + 2 :]
         lines = {line.split(" | ")[0]: line for line in before if line.startswith("| ")}
+        if summary:
+            lines = {name: line for name, line in lines.items() if name.endswith(FAMILY) != ONLY6}
+            wholes = [line for line in wholes if line.startswith(WHOLE + FAMILY) != ONLY6]
+            minutes = (time.monotonic() - self.begun) / 60
+            wholes.append(f"{WHOLE}{FAMILY if ONLY6 else ''}: {self.run}, {minutes:.0f} minutes, {summary}")
         lines |= {f"| {r.what}": self.line(r) for r in self.rows.values() if r.passed is not None}
-        head = [f"- {fact}" for fact in self.facts]
+        head = [*(f"- {fact}" for fact in self.facts), *wholes]
         file.write_text(HEAD + "\n".join([*head, "", NAMES, "|---|---|---|---|---|---|", *lines.values()]) + "\n")

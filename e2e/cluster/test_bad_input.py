@@ -7,12 +7,13 @@ import urllib.request
 
 import archive
 import pytest
-from bucket import Bucket
-from release import CHART, HERE, NODES, Failed, Node
+from bucket import Bucket, Skewed
+from release import ADDRESS, CHART, HERE, NODES, ONLY6, Failed, Node, host
 from sending import Calls, ask, connect
 from server import BINARY
 
 RELEASE = "faulty"
+NOBODY = f"s3://http://{host(ADDRESS)}:9/models"
 ONE = {"replicaCount": 1, "nodeSelector": {"kubernetes.io/hostname": NODES[0]}}
 
 
@@ -103,8 +104,8 @@ def volumes(whole):
         ({"image": {"tag": "nope"}}, ["ErrImageNeverPull"]),
         ({"serviceAccount": {"create": False, "name": "nope"}}, []),
         (
-            {"models": {"source": "bucket", "bucket": {"uris": ["s3://http://10.99.0.11:9/models"]}}},
-            ["connection refused", "s3://http://10.99.0.11:9/models"],
+            {"models": {"source": "bucket", "bucket": {"uris": [NOBODY]}}},
+            ["connection refused", NOBODY],
         ),
         ({"models": {"path": "/nowhere"}}, ["/nowhere"]),
         ({"server": {"options": {"no-such-option": 1}}}, ["unrecognized option '--no-such-option'"]),
@@ -172,6 +173,19 @@ def test_full_volume(whole, install, volumes, row, tmp_path_factory):
         node.inside("umount", "-l", "/var/lib/small")
 
 
+def test_clock(whole, install, row, tmp_path_factory):
+    """The clock of the bucket's server is two hours ahead of the cluster's, and is set right"""
+    with Bucket(tmp_path_factory.mktemp("clock")) as bucket, Skewed(bucket.port, 7200) as skewed:
+        bucket.upload(HERE / "models", "models/")
+        whole.apply(bucket.credentials("clock"))
+        source = {"uris": [f"s3://http://{skewed.endpoint}/{bucket.bucket}/models"], "secretName": "clock"}
+        install({"models": {"source": "bucket", "bucket": source}})
+        tells(whole, row, "This machine's clock is 2h0m0s behind the store's", "RequestTimeTooSkewed")
+        skewed.ahead_s = 0
+        whole.until(lambda: len(whole.ready(RELEASE)) == 1, "the pod is ready once the clocks agree")
+        row.note("ready once the clocks agree")
+
+
 def test_contradictions(whole, row):
     """Values that contradict each other, and one that is of another kind"""
     for values, texts in (
@@ -211,24 +225,29 @@ def addresses(cluster, release: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "service,families", [({"ipFamilies": ["IPv6"]}, "6"), ({"ipFamilyPolicy": "RequireDualStack"}, "46")]
+    "service,families",
+    [
+        ({"ipFamilies": []}, "6" if ONLY6 else "4"),
+        ({"ipFamilies": ["IPv6"]}, "6"),
+        ({"ipFamilies": [], "ipFamilyPolicy": "RequireDualStack"}, "46"),
+    ],
+    ids=["of the cluster", "IPv6", "both"],
 )
 def test_families(whole, install, row, service, families):
-    """A Service of IPv6"""
-    dual = any(":" in a["address"] for a in whole.get("node", NODES[0])["status"]["addresses"])
-    if not dual:
+    """A Service of one family of addresses, or of both"""
+    inside = [a["address"] for a in whole.get("node", NODES[0])["status"]["addresses"] if a["type"] == "InternalIP"]
+    if not set(families) <= {"6" if ":" in a else "4" for a in inside}:
         with pytest.raises(Failed, match=r"spec\.(ipFamilies|ipFamilyPolicy)") as refused:
             install({"service": service})
-        row.note(f"this cluster has IPv4 alone: `{str(refused.value).splitlines()[-1][:300]}`")
+        row.note(f"this cluster has {', '.join(inside)} alone: `{str(refused.value).splitlines()[-1][:300]}`")
         return
     install({"service": service})
     whole.until(lambda: len(whole.ready(RELEASE)) == 1, "the pod is ready")
     given = addresses(whole, RELEASE)
     assert {"6" if ":" in a else "4" for a in given} == set(families), given
     for a in given:
-        at = f"[{a}]" if ":" in a else a
-        with urllib.request.urlopen(f"http://{at}:8000/v2/health/ready", timeout=30) as reply:
+        with urllib.request.urlopen(f"http://{host(a)}:8000/v2/health/ready", timeout=30) as reply:
             assert reply.status == 200
-        with connect(Calls(grpc=f"{at}:8001"), "grpc") as client:
+        with connect(Calls(grpc=f"{host(a)}:8001"), "grpc") as client:
             assert ask(client, 7) == "1"
     row.note(f"answers at {', '.join(given)}")

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 from bucket import Bucket
 from load import loaded
-from release import HERE, address, condition, name
+from release import HERE, at, condition, name
 from sending import Calls
 
 FULL = os.environ.get("NESO_FULL") == "1"
@@ -36,7 +36,7 @@ def states(pods) -> list[str]:
     """What each pod says of its models."""
     said = []
     for p in pods:
-        ask = urllib.request.Request(f"http://{address(p)}:8000/v2/repository/index", method="POST")
+        ask = urllib.request.Request(f"http://{at(p, 8000)}/v2/repository/index", method="POST")
         with urllib.request.urlopen(ask, timeout=30) as reply:
             said.append(reply.read().decode())
     return said

@@ -9,7 +9,7 @@ import pytest
 import tritonclient.http as http
 from clients import infer
 from load import loaded
-from release import NODES, Node, address, condition, name, proxy_is_current, restarts
+from release import NODES, Node, address, at, condition, host, name, proxy_is_current, restarts
 from sending import HEADLESS, KEEPALIVE, SPREAD, Calls
 
 DEADLINE_S = 3.0
@@ -42,7 +42,7 @@ def test_node_killed(cluster, row):
     respread(cluster)
     node = Node(2)
     left = {address(p) for p in cluster.pods() if p["spec"]["nodeName"] == NODES[0]}
-    alive = min(left)
+    alive = host(min(left))
     direct = Calls(http=f"{alive}:8000", grpc=f"{alive}:8001", clients=1, deadline_s=DEADLINE_S)
     try:
         with loaded(HARDY) as row.load, loaded(direct) as beside:
@@ -75,7 +75,7 @@ def test_node_killed(cluster, row):
 def test_worker_killed_for_memory(cluster, row):
     """A model takes more memory than its pod may have"""
     victim = cluster.pods()[0]
-    with loaded(HARDY) as row.load, http.InferenceServerClient(f"{address(victim)}:8000") as client:
+    with loaded(HARDY) as row.load, http.InferenceServerClient(at(victim, 8000)) as client:
         client.module = http
         with pytest.raises(Exception, match="(?i)worker|process|killed") as failed:
             infer(client, "double", {"INPUT0": np.full((1, 4), -1, np.float32)})
@@ -92,7 +92,7 @@ def test_pod_killed_for_memory(cluster, images, row):
     cluster.helm(images("one"), {"server": {"options": {"max-queued-bytes": "4G", "http-max-input-size": 2**31 - 1}}})
     victim = cluster.pods()[0]
     with loaded(HARDY) as row.load:
-        with pytest.raises(Exception), http.InferenceServerClient(f"{address(victim)}:8000") as client:
+        with pytest.raises(Exception), http.InferenceServerClient(at(victim, 8000)) as client:
             client.module = http
             infer(client, "double", {"INPUT0": np.ones((1, 150_000_000), np.float32)})
 

@@ -58,7 +58,7 @@ func (l layout) certificates() error {
 	for n := 1; n <= nodes; n++ {
 		callers = append(callers, identity{
 			file: nodeName(n), name: "system:node:" + nodeName(n), group: "system:nodes",
-			ips: []string{nodeAddress(n)}, dns: []string{nodeName(n)},
+			ips: []string{l.address(nodeAddress(n), nodeAddress6(n))}, dns: []string{nodeName(n)},
 		})
 	}
 	for _, c := range callers {
@@ -76,7 +76,7 @@ func (l layout) certificates() error {
 		return err
 	}
 	return a.issue(identity{
-		file: "apiserver", name: "kube-apiserver", ips: []string{firstService, bridgeAddress, "127.0.0.1"},
+		file: "apiserver", name: "kube-apiserver", ips: []string{l.address(firstService, firstService6), l.planeAddress(), "127.0.0.1"},
 		dns: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"},
 	})
 }
@@ -124,9 +124,9 @@ func writePEM(path, kind string, der []byte) error {
 func (l layout) kubeconfig(caller string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
-clusters: [{name: neso, cluster: {server: "https://%s:6443", certificate-authority: %q}}]
+clusters: [{name: neso, cluster: {server: "https://%s", certificate-authority: %q}}]
 users: [{name: caller, user: {client-certificate: %q, client-key: %q}}]
 contexts: [{name: neso, context: {cluster: neso, user: caller}}]
 current-context: neso
-`, bridgeAddress, l.pki("ca.crt"), filepath.Join(l.pki(caller+".crt")), filepath.Join(l.pki(caller+".key")))
+`, net.JoinHostPort(l.planeAddress(), "6443"), l.pki("ca.crt"), filepath.Join(l.pki(caller+".crt")), filepath.Join(l.pki(caller+".key")))
 }

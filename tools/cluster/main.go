@@ -16,11 +16,11 @@ import (
 
 const usage = `usage: cluster COMMAND
 
-  up                   bring the cluster up; one that runs stays
+  up [--ipv6]          bring the cluster up, of IPv4 and IPv6 or of IPv6 alone; one that runs stays
   down                 end it, with all that it has made on this machine but its logs
   status               what runs, and where it lies
   tools                build and download what up needs, and no more
-  kserve               build KServe's controller, for the tests; prints the directory that has it, with its charts
+  kserve               build KServe's controller and agent, for the tests; prints the directory that has them, with its charts
   load FILE...         image archives (of make images, neso image build, docker save) into both nodes
   client COMMAND...    run a command on node 1's network, with the cluster's names, kubectl and helm
   kubectl, helm ...    these, with this cluster's configuration
@@ -72,7 +72,10 @@ func run(args []string) error {
 	}
 	switch command {
 	case "up":
-		return l.up()
+		if len(rest) > 1 || len(rest) == 1 && rest[0] != "--ipv6" {
+			return fmt.Errorf("up: expected nothing or --ipv6, got %q", rest)
+		}
+		return l.up(len(rest) == 1)
 	case "down":
 		return l.down()
 	case "status":
@@ -127,6 +130,7 @@ type layout struct {
 	run     string // the cluster that runs, removed by down
 	log     string // outlives the cluster, until the next up
 	sources string // of this module: hyper is built from it
+	only6   bool   // the cluster has no IPv4
 }
 
 func newLayout() (layout, error) {
@@ -147,7 +151,10 @@ func newLayout() (layout, error) {
 		sources = "tools/cluster"
 	}
 	sources, err = filepath.Abs(sources)
-	return layout{cache: cache, run: filepath.Join(cache, "run"), log: filepath.Join(cache, "log"), sources: sources}, err
+	l := layout{cache: cache, run: filepath.Join(cache, "run"), log: filepath.Join(cache, "log"), sources: sources}
+	_, none := os.Stat(l.only6File())
+	l.only6 = none == nil
+	return l, err
 }
 
 func (l layout) pki(name string) string    { return filepath.Join(l.run, "pki", name) }

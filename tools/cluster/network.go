@@ -21,6 +21,7 @@ const (
 
 	bridgeAddress6 = "fd99::1"
 	services6      = "fd99:0:0:96::/112"
+	firstService6  = "fd99:0:0:96::1"
 	pods6          = "fd99:1::/48"
 )
 
@@ -33,41 +34,29 @@ func cable(n int) string       { return fmt.Sprintf("to-node%d", n) }
 func nodeAddress6(n int) string { return fmt.Sprintf("fd99::1%d", n) }
 func podRange6(n int) string    { return fmt.Sprintf("fd99:1:0:%d::/64", n) }
 
+// address returns the one of two by which a part of the cluster is called.
+func (l layout) address(four, six string) string {
+	if l.only6 {
+		return six
+	}
+	return four
+}
+
+// planeAddress is where the API server and the names are.
+func (l layout) planeAddress() string { return l.address(bridgeAddress, bridgeAddress6) }
+
+// all returns those of the families that the cluster has, as Kubernetes takes several.
+func (l layout) all(four, six string) string {
+	if l.only6 {
+		return six
+	}
+	return four + "," + six
+}
+
 // network makes the namespaces, a bridge in that of the control plane, and a cable to
 // each node.
-func network() error {
-	script := []string{
-		"netns add " + plane,
-		"-n " + plane + " link set lo up",
-		"-n " + plane + " link add bridge0 type bridge",
-		"-n " + plane + " addr add " + bridgeAddress + "/24 dev bridge0",
-		"-n " + plane + " addr add " + bridgeAddress6 + "/64 dev bridge0 nodad",
-		"-n " + plane + " link set bridge0 up",
-	}
-	for n := 1; n <= nodes; n++ {
-		in := "-n " + namespace(n)
-		script = append(script,
-			"netns add "+namespace(n),
-			in+" link set lo up",
-			fmt.Sprintf("-n %s link add %s type veth peer name eth0 netns %s", plane, cable(n), namespace(n)),
-			fmt.Sprintf("-n %s link set %s master bridge0 up", plane, cable(n)),
-			in+" addr add "+nodeAddress(n)+"/24 dev eth0",
-			in+" addr add "+nodeAddress6(n)+"/64 dev eth0 nodad",
-			in+" link set eth0 up",
-			in+" route add default via "+bridgeAddress,
-			in+" route add default via "+bridgeAddress6,
-			"-n "+plane+" route add "+podRange(n)+" via "+nodeAddress(n),
-			"-n "+plane+" route add "+podRange6(n)+" via "+nodeAddress6(n))
-	}
-	for n := 1; n <= nodes; n++ {
-		for other := 1; other <= nodes; other++ {
-			if n != other {
-				script = append(script, "-n "+namespace(n)+" route add "+podRange(other)+" via "+nodeAddress(other),
-					"-n "+namespace(n)+" route add "+podRange6(other)+" via "+nodeAddress6(other))
-			}
-		}
-	}
-	for _, line := range script {
+func (l layout) network() error {
+	for _, line := range l.networkScript() {
 		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %s: %w: %s", line, err, out)
 		}
@@ -79,6 +68,46 @@ func network() error {
 		}
 	}
 	return nil
+}
+
+// networkScript is what `ip` is told for it.
+func (l layout) networkScript() []string {
+	var script []string
+	add := func(lines ...string) { script = append(script, lines...) }
+	four := func(line string) {
+		if !l.only6 {
+			add(line)
+		}
+	}
+	add("netns add "+plane,
+		"-n "+plane+" link set lo up",
+		"-n "+plane+" link add bridge0 type bridge",
+		"-n "+plane+" addr add "+bridgeAddress6+"/64 dev bridge0 nodad",
+		"-n "+plane+" link set bridge0 up")
+	four("-n " + plane + " addr add " + bridgeAddress + "/24 dev bridge0")
+	for n := 1; n <= nodes; n++ {
+		in := "-n " + namespace(n)
+		add("netns add "+namespace(n),
+			in+" link set lo up",
+			fmt.Sprintf("-n %s link add %s type veth peer name eth0 netns %s", plane, cable(n), namespace(n)),
+			fmt.Sprintf("-n %s link set %s master bridge0 up", plane, cable(n)),
+			in+" addr add "+nodeAddress6(n)+"/64 dev eth0 nodad",
+			in+" link set eth0 up",
+			in+" route add default via "+bridgeAddress6,
+			"-n "+plane+" route add "+podRange6(n)+" via "+nodeAddress6(n))
+		four(in + " addr add " + nodeAddress(n) + "/24 dev eth0")
+		four(in + " route add default via " + bridgeAddress)
+		four("-n " + plane + " route add " + podRange(n) + " via " + nodeAddress(n))
+	}
+	for n := 1; n <= nodes; n++ {
+		for other := 1; other <= nodes; other++ {
+			if n != other {
+				four("-n " + namespace(n) + " route add " + podRange(other) + " via " + nodeAddress(other))
+				add("-n " + namespace(n) + " route add " + podRange6(other) + " via " + nodeAddress6(other))
+			}
+		}
+	}
+	return script
 }
 
 // plug puts a node's cable in, or out: what is sent to the node is lost then, and nobody

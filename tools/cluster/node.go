@@ -180,7 +180,7 @@ func (l layout) nodeRun(n int, disk string) error {
 		return err
 	}
 	if err := add("kubelet", l.hyper(), "kubelet", "--config="+filepath.Join(disk, "kubelet.yaml"), "--kubeconfig="+l.pki(nodeName(n)+".conf"),
-		"--hostname-override="+nodeName(n), "--node-ip="+nodeAddress(n)+","+nodeAddress6(n), "--root-dir=/var/lib/kubelet"); err != nil {
+		"--hostname-override="+nodeName(n), "--node-ip="+l.all(nodeAddress(n), nodeAddress6(n)), "--root-dir=/var/lib/kubelet"); err != nil {
 		return err
 	}
 	if err := add("proxy", l.hyper(), "kube-proxy", "--config="+filepath.Join(disk, "proxy.yaml")); err != nil {

@@ -9,12 +9,15 @@ import (
 // nodeFiles writes the configuration of what runs on a node.
 func (l layout) nodeFiles(n int, disk string) error {
 	files := map[string]string{
-		"cni/10-pods.conflist": fmt.Sprintf(cniConfig, podRange(n), podRange6(n)),
+		"cni/10-pods.conflist": fmt.Sprintf(cniConfig, fmt.Sprintf(`[{"subnet": %q}], `, podRange(n)), podRange6(n), `{"dst": "0.0.0.0/0"}, `),
 		"containerd.toml": fmt.Sprintf(containerdConfig, pause, l.debian("usr/sbin/runc"), l.debian("usr/lib/cni"),
 			filepath.Join(disk, "cni")),
-		"kubelet.yaml": fmt.Sprintf(kubeletConfig, nodeAddress(n), l.pki("ca.crt"),
-			l.pki(nodeName(n)+".crt"), l.pki(nodeName(n)+".key"), bridgeAddress),
-		"proxy.yaml": fmt.Sprintf(proxyConfig, l.pki("proxy.conf"), pods+","+pods6, nodeName(n)),
+		"kubelet.yaml": fmt.Sprintf(kubeletConfig, l.address(nodeAddress(n), nodeAddress6(n)), l.pki("ca.crt"),
+			l.pki(nodeName(n)+".crt"), l.pki(nodeName(n)+".key"), l.planeAddress()),
+		"proxy.yaml": fmt.Sprintf(proxyConfig, l.pki("proxy.conf"), l.all(pods, pods6), nodeName(n)),
+	}
+	if l.only6 {
+		files["cni/10-pods.conflist"] = fmt.Sprintf(cniConfig, "", podRange6(n), "")
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(disk, name), []byte(text), 0o644); err != nil {
@@ -26,8 +29,8 @@ func (l layout) nodeFiles(n int, disk string) error {
 
 // A cable to each pod and routes: no bridge, no masquerade, so servers see who calls.
 const cniConfig = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "mtu": 1400, "ipMasq": false,
- "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": %q}], [{"subnet": %q}]],
- "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}}]}
+ "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [%s[{"subnet": %q}]],
+ "routes": [%s{"dst": "::/0"}]}}]}
 `
 
 // restrict_oom_score_adj: where CAP_SYS_RESOURCE is missing, runc could not lower it.
@@ -54,7 +57,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: %s
+address: %q
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %q}}
 authorization: {mode: Webhook}
 tlsCertFile: %q
@@ -64,7 +67,7 @@ failCgroupV1: false
 failSwapOn: false
 containerRuntimeEndpoint: unix://` + socket + `
 clusterDomain: cluster.local
-clusterDNS: [%s]
+clusterDNS: [%q]
 resolvConf: /dev/null
 maxPods: 50
 evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, nodefs.inodesFree: 0%%, imagefs.available: 1Mi}

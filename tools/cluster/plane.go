@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os/exec"
 	"time"
 )
@@ -14,7 +15,7 @@ func (l layout) controlPlane() error {
 		return err
 	}
 	if err := l.inPlane("apiserver", "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379",
-		"--advertise-address="+bridgeAddress, "--bind-address=0.0.0.0", "--secure-port=6443",
+		"--advertise-address="+l.planeAddress(), "--bind-address="+l.address("0.0.0.0", "::"), "--secure-port=6443",
 		"--tls-cert-file="+l.pki("apiserver.crt"), "--tls-private-key-file="+l.pki("apiserver.key"), "--client-ca-file="+l.pki("ca.crt"),
 		"--kubelet-client-certificate="+l.pki("admin.crt"), "--kubelet-client-key="+l.pki("admin.key"),
 		"--kubelet-certificate-authority="+l.pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -23,7 +24,7 @@ func (l layout) controlPlane() error {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+l.pki("front.crt"), "--proxy-client-key-file="+l.pki("front.key"), "--enable-aggregator-routing=true",
 		"--service-account-key-file="+l.pki("accounts.crt"), "--service-account-signing-key-file="+l.pki("accounts.key"),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range="+services+","+services6,
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range="+l.all(services, services6),
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true"); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (l layout) controlPlane() error {
 		"--authentication-kubeconfig="+l.pki("scheduler.conf"), "--authorization-kubeconfig="+l.pki("scheduler.conf")); err != nil {
 		return err
 	}
-	return l.inPlane("names", "names", "--address="+bridgeAddress+":53", "--kubeconfig="+l.pki("admin.conf"))
+	return l.inPlane("names", "names", "--address="+net.JoinHostPort(l.planeAddress(), "53"), "--kubeconfig="+l.pki("admin.conf"))
 }
 
 // planeProcesses in the order in which they end.

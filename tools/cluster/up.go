@@ -14,7 +14,7 @@ import (
 
 // up brings the cluster up. What is left of one that has ended, or has half come up, is
 // removed first; what fails on the way is taken down again.
-func (l layout) up() error {
+func (l layout) up(only6 bool) error {
 	unlock, err := l.lock()
 	if err != nil {
 		return err
@@ -29,9 +29,13 @@ func (l layout) up() error {
 		return err
 	}
 	if l.whole() {
+		if l.only6 != only6 {
+			return errors.New("the cluster that runs has other families of addresses (IPv6 alone, or both): end it first, make cluster-down")
+		}
 		fmt.Println("cluster: runs already")
 		return nil
 	}
+	l.only6 = only6
 	if err := l.remove(); err != nil {
 		return err
 	}
@@ -71,6 +75,11 @@ func (l layout) bringUp(hyper, debian string) error {
 			return err
 		}
 	}
+	if l.only6 {
+		if err := os.WriteFile(l.only6File(), nil, 0o644); err != nil {
+			return err
+		}
+	}
 	links := map[string]string{hyper: l.hyper(), debian: filepath.Join(l.run, "debian")}
 	for to, link := range links {
 		if err := os.Symlink(to, link); err != nil {
@@ -82,10 +91,10 @@ func (l layout) bringUp(hyper, debian string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(l.resolver(), []byte("nameserver "+bridgeAddress+"\noptions ndots:1\n"), 0o644); err != nil {
+	if err := os.WriteFile(l.resolver(), []byte("nameserver "+l.planeAddress()+"\noptions ndots:1\n"), 0o644); err != nil {
 		return err
 	}
-	for _, step := range []func() error{l.certificates, network, l.controlPlane} {
+	for _, step := range []func() error{l.certificates, l.network, l.controlPlane} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -100,6 +109,9 @@ func (l layout) bringUp(hyper, debian string) error {
 	}
 	return l.loadPause()
 }
+
+// only6File lies there while the cluster has IPv6 alone: other commands read it.
+func (l layout) only6File() string { return filepath.Join(l.run, "ipv6-only") }
 
 func (l layout) resolver() string { return filepath.Join(l.run, "resolv.conf") }
 
