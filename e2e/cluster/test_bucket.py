@@ -42,6 +42,12 @@ def states(pods) -> list[str]:
     return said
 
 
+def polled(cluster) -> dict[str, int]:
+    """How often each pod has found the bucket changed."""
+    logs = {name(p): cluster.kubectl("logs", name(p)) for p in cluster.pods()}
+    return {pod: log.count("model repository has changed") for pod, log in logs.items()}
+
+
 def test_new_version(whole, bucket, row):
     """A new version of a model is put into the bucket"""
     with loaded() as row.load:
@@ -68,8 +74,11 @@ def test_bad_version(whole, bucket, row):
             "the old version serves, so the pods are ready"
         )
         assert len(whole.endpoints()) == 4
+        before = polled(whole)
         bucket.delete("models/double/3/model.py")
-        whole.until(lambda: not any(why in s for s in states(whole.pods())), "the version is gone")
+        whole.until(
+            lambda: all(n > before[pod] for pod, n in polled(whole).items()), "each pod has seen that it is gone"
+        )
     row.load.clean()
     assert set(row.load.versions) == {"2"}, row.load.versions
     row.note("the old version serves on, the pods stay ready, the index of each says why")

@@ -27,6 +27,7 @@ var showsTime = map[string]string{
 	"internal/cli/image/release/main.go":  "the time of files in an image, which the commit says",
 	"internal/cli/image/sbom/main.go":     "the time of a list, which the commit says",
 	"tools/release/main.go":               "the time of files in a release, which the commit says",
+	"e2e/cluster/bucket.py":               "the clock of a store, which is what is tested",
 	"backend/python/environment.go":       "the modification time of a file is part of a name",
 	"internal/httpapi/transport/watch.go": "a deadline in the past",
 	"internal/httpapi/transfer.go":        "a deadline in the past",
