@@ -9,7 +9,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
-	"github.com/nesoserve/neso/internal/lifecycle"
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/rollout"
 )
 
@@ -169,7 +169,7 @@ func (e *Engine) Route(ctx context.Context, name string, change []byte) error {
 
 // Routing is what holds for the versions of a model, and what has happened under it.
 type Routing struct {
-	lifecycle.Routing
+	routing.Routing
 	Numbers rollout.Numbers
 }
 
@@ -187,9 +187,9 @@ func (e *Engine) RoutingJSON(name string) ([]byte, error) {
 	if s := e.State(); s != Ready {
 		return nil, notReady()
 	}
-	r, err := e.life.Routing(name)
-	if err != nil {
-		return nil, err
+	r, serves := e.life.Routing(name)
+	if !serves {
+		return nil, e.life.Explain(name, -1)
 	}
 	doc := routingDocument{Model: name, Rules: &rollout.Rules{}, Versions: []versionDocument{}}
 	var n rollout.Numbers

@@ -50,12 +50,12 @@ func (m *Manager) check(p *plan) error {
 // part returns the configuration of a version that serves, the latest for -1,
 // or nil.
 func (m *Manager) part(name string, version int64) *modelconfig.Config {
-	return m.table.Load().config(name, version)
+	return m.Table().Config(name, version)
 }
 
 // identity tells what a version that serves (the latest for -1) is made of.
 func (m *Manager) identity(name string, version int64) (id responsecache.Identity, ok bool) {
-	if v := m.table.Load().models[name].find(version); v != nil {
+	if v := m.Find(name, version); v != nil {
 		return v.Identity(), true
 	}
 	return id, false

@@ -121,7 +121,7 @@ func (s *steps) Infer(r *infer.Request) error {
 }
 
 func (s *steps) Ready(name string, version int64) error {
-	v := s.m.table.Load().models[name].find(version)
+	v := s.m.Find(name, version)
 	if v == nil {
 		return s.m.Explain(name, version)
 	}
@@ -130,14 +130,14 @@ func (s *steps) Ready(name string, version int64) error {
 }
 
 func (s *steps) Allocator(name string, version int64) tensor.Allocator {
-	if v := s.m.table.Load().models[name].find(version); v != nil {
+	if v := s.m.Find(name, version); v != nil {
 		return v.Allocator()
 	}
 	return nil
 }
 
 func (s *steps) Labels(name string, version int64, output string) []string {
-	if v := s.m.table.Load().models[name].find(version); v != nil {
+	if v := s.m.Find(name, version); v != nil {
 		return v.Labels(output)
 	}
 	return nil

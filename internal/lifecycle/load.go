@@ -8,6 +8,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/lifecycle/reason"
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
@@ -402,7 +403,7 @@ func (m *Manager) failed(p *plan, all []opened) error {
 // their former selves, the versions that are no longer wanted and the ensembles that
 // no longer fit. What a version was loaded from stays noted when its instances change:
 // it still comes from there. It reports whether anything has changed.
-func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing) (changed bool) {
+func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing.Rules) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.models[p.name]
@@ -432,8 +433,7 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing) (cha
 	}
 	e.snapshot, e.parts, e.rejected = p.snapshot.Retain(), p.parts, ""
 	e.comesBackFrom(nil)
-	rules.stepped = rules.still(&e.routing)
-	e.routing = rules
+	e.rules = rules.After(e.rules)
 	gone := m.publishFittingLocked(p.name)
 	gone[p.name] = append(gone[p.name], old...)
 	m.retireLocked(gone)

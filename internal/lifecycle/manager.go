@@ -12,6 +12,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/gpu"
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/refusals"
@@ -73,7 +74,8 @@ const defaultDrain = 5 * time.Minute
 // Manager loads and unloads models.
 type Manager struct {
 	maker
-	table    atomic.Pointer[table]
+	*routing.Router // how requests find versions
+	publish         func(*routing.Table)
 	slots    chan struct{} // one for each version that may load at once
 	starting atomic.Pointer[startup]
 
@@ -128,8 +130,8 @@ type entry struct {
 	// peer does not count it among the known models.
 	failure string
 	unread  bool
-	// routing is how requests are shared among the versions.
-	routing routing
+	// rules say how requests are shared among the versions.
+	rules routing.Rules
 	// rejected says why the latest change of a model that serves was not taken.
 	rejected string
 }
@@ -151,6 +153,16 @@ type version struct {
 
 // numbers returns the version numbers in ascending order.
 func (e *entry) numbers() []int64 { return slices.Sorted(maps.Keys(e.versions)) }
+
+// ready returns the versions that are ready, in ascending order; nil when none is.
+func (e *entry) ready() (all []*model.Model) {
+	for _, n := range e.numbers() {
+		if v := e.versions[n]; v.state == Ready {
+			all = append(all, v.model)
+		}
+	}
+	return all
+}
 
 // blame records why the model has no version that serves. Versions that failed
 // to load earlier say so too: their own reason speaks of files that have changed.
@@ -182,7 +194,7 @@ func New(o Options) *Manager {
 		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Host, o.Logger)
-	m.table.Store(&table{models: map[string]*served{}})
+	m.Router, m.publish = routing.New()
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.drains, m.stopDrains = context.WithCancel(context.Background())
 	m.o.GivenUp = m.drains.Done()
@@ -236,7 +248,7 @@ func (m *Manager) Versions(name string) []Version {
 			case e.rejected != "":
 				reason = "the latest change is not served: " + e.rejected
 			default:
-				reason = e.routing.standing(n)
+				reason = e.rules.Standing(n)
 			}
 			all = append(all, Version{
 				Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason,

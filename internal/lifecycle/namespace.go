@@ -1,6 +1,9 @@
 package lifecycle
 
-import "github.com/nesoserve/neso/internal/repository"
+import (
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
+	"github.com/nesoserve/neso/internal/repository"
+)
 
 // split takes the name of an entry apart: with namespacing it holds the
 // repository of the model.
@@ -93,7 +96,7 @@ func (m *maker) resolveParts(p *plan) {
 
 // aliasesLocked lets the plain names of keys stand for them in a table, where
 // there is only one model of that name.
-func (m *Manager) aliasesLocked(t map[string]*served, keys []string) {
+func (m *Manager) aliasesLocked(t map[string]*routing.Served, keys []string) {
 	for _, key := range keys {
 		namespace, name := m.split(key)
 		if namespace == "" || m.models[name] != nil {

@@ -26,12 +26,7 @@ func (m *Manager) Residents() []Resident {
 	defer m.mu.Unlock()
 	all := make([]Resident, 0, len(m.models))
 	for name, e := range m.models {
-		r := Resident{Name: name, Parts: e.parts}
-		for _, n := range e.numbers() {
-			if v := e.versions[n]; v.state == Ready {
-				r.Models = append(r.Models, v.model)
-			}
-		}
+		r := Resident{Name: name, Parts: e.parts, Models: e.ready()}
 		if r.Models == nil {
 			continue
 		}
@@ -72,6 +67,3 @@ func (m *Manager) Sketch(ctx context.Context, name string) (Sketch, error) {
 	serve, _ := p.policy.Select(snapshot.Versions)
 	return Sketch{Config: p.draft.View(), Parts: p.parts, Bytes: snapshot.Size(serve)}, nil
 }
-
-// ServesNow reports whether the model has a version that serves.
-func (m *Manager) ServesNow(name string) bool { return len(m.Lookup(name)) > 0 }

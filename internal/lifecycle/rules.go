@@ -4,47 +4,29 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/rollout"
 )
 
-// rulesOf returns the rules that a model has from its next load on. Its file counts when
-// it has changed; else what was said since stays.
-func (m *Manager) rulesOf(p *plan, serve []int64) (routing, error) {
+// rulesOf returns the rules that a model has when its load has ended.
+func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 	m.mu.Lock()
-	next := m.entryLocked(p.name).routing
+	now := m.entryLocked(p.name).rules
 	m.mu.Unlock()
-	next.fresh = !bytes.Equal(next.text, p.snapshot.Rollout) || (next.text == nil) != (p.snapshot.Rollout == nil)
-	if next.fresh {
-		rules, err := rollout.Parse(p.snapshot.Rollout, p.name+"/"+rollout.File)
-		if err != nil {
-			return next, backend.Errorf(backend.InvalidArg, "%v", err)
-		}
-		next.text, next.rules, next.stepped = p.snapshot.Rollout, rules, nil
+	next, err := now.Read(p.name, p.snapshot.Rollout)
+	if err == nil {
+		err = next.CheckVersions(p.name, serve)
 	}
-	if next.rules.Empty() {
-		return next, nil
-	}
-	if next.live == nil {
-		next.live = rollout.NewLive()
-	}
-	no := func(int64) bool { return false } // this is known once the versions are open
-	_, err := rollout.Make(next.rules, nil, rollout.Subject{
-		Versions: slices.Sorted(slices.Values(serve)), Decoupled: no, Sequences: no, Passes: no,
-	})
-	return next, ruleError(p.name, next.text, err)
+	return next, err
 }
 
 // checkRules looks at what the opened versions are. If the rules do not fit, it undoes
 // the load.
-func (m *Manager) checkRules(p *plan, next routing, serve []int64, all []opened) error {
-	if next.rules.Empty() {
-		return nil
-	}
+func (m *Manager) checkRules(p *plan, next routing.Rules, serve []int64, all []opened) error {
 	configs := map[int64]*modelconfig.Config{}
 	m.mu.Lock()
 	for n, v := range m.models[p.name].versions {
@@ -58,8 +40,7 @@ func (m *Manager) checkRules(p *plan, next routing, serve []int64, all []opened)
 			configs[o.version] = o.model.Config()
 		}
 	}
-	_, err := rollout.Make(next.rules, nil, m.subject(p.name, configs))
-	err = ruleError(p.name, next.text, err)
+	err := next.Check(m.Router, p.name, configs)
 	switch {
 	case err == nil:
 		return nil
@@ -68,6 +49,16 @@ func (m *Manager) checkRules(p *plan, next routing, serve []int64, all []opened)
 	}
 	all[0].err = err
 	return m.failed(p, all)
+}
+
+// servedLocked returns what requests see of a model with these versions.
+func (m *Manager) servedLocked(name string, versions []*model.Model) *routing.Served {
+	s, err := m.models[name].rules.Serve(m.Router, name, versions)
+	if err != nil {
+		// A load would have been refused: a program has taken back versions that it binds.
+		m.log.Error("the rules for the versions of the model do not hold, requests go to the latest one", "model", name, "error", err.Error())
+	}
+	return s
 }
 
 // PinInside is PinAsked for a request from inside the server, which the model caller may
@@ -82,50 +73,24 @@ func (m *Manager) PinInside(caller, name string, ask *rollout.Ask) *model.Model 
 
 // ExplainLabel says why there is no version of that label.
 func (m *Manager) ExplainLabel(name, label string) *backend.Error {
-	if len(m.Lookup(name)) == 0 {
+	if !m.ServesNow(name) {
 		return m.Explain(name, -1)
 	}
 	return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' has no version with the label '%s'", name, label)
 }
 
-// Routing is what holds for the versions of a model at present.
-type Routing struct {
-	Name, Namespace string
-	Versions        []int64
-	Plan            *rollout.Plan // nil without rules
-	Live            *rollout.Live // nil without rules
-}
-
-// Routing returns what holds for a model that serves.
-func (m *Manager) Routing(name string) (Routing, error) {
-	s := m.table.Load().models[name]
-	if s == nil {
-		return Routing{}, m.Explain(name, -1)
-	}
-	r := Routing{Name: name, Plan: s.plan, Live: s.live}
-	for _, v := range s.versions {
-		r.Versions = append(r.Versions, v.Version())
-	}
-	return r, nil
-}
-
 // Routings returns what holds for the models with rules, by name.
-func (m *Manager) Routings() []Routing {
-	t := m.table.Load()
-	var all []Routing
+func (m *Manager) Routings() []routing.Routing {
+	var all []routing.Routing
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key := range m.models {
-		if s := t.models[key]; s != nil && s.plan != nil {
-			r := Routing{Plan: s.plan, Live: s.live}
+		if r, serves := m.Routing(key); serves && r.Plan != nil {
 			r.Namespace, r.Name = m.split(key)
-			for _, v := range s.versions {
-				r.Versions = append(r.Versions, v.Version())
-			}
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b Routing) int {
+	slices.SortFunc(all, func(a, b routing.Routing) int {
 		return bytes.Compare([]byte(a.Name+"\x00"+a.Namespace), []byte(b.Name+"\x00"+b.Namespace))
 	})
 	return all
@@ -155,35 +120,23 @@ func (m *Manager) Route(ctx context.Context, name string, change []byte) error {
 }
 
 func (m *Manager) reroute(key string, change []byte) error {
-	if len(m.Lookup(key)) == 0 {
+	if !m.ServesNow(key) {
 		return m.Explain(key, -1)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.models[key]
-	next := e.routing
-	c, err := rollout.Amend(next.rules, change, "the request")
-	if err != nil {
-		return backend.Errorf(backend.InvalidArg, "%v", err)
-	}
-	if next.rules = c.Rules; c.Resume {
-		next.stepped = nil
-	}
 	configs := map[int64]*modelconfig.Config{}
 	for n, v := range e.versions {
 		if v.state == Ready {
 			configs[n] = v.model.Config()
 		}
 	}
-	if len(configs) == 0 {
-		return backend.Errorf(backend.Unavailable, "model '%s' has no version that is ready", key)
+	next, err := e.rules.Amend(m.Router, key, change, configs)
+	if err != nil {
+		return err
 	}
-	if !next.rules.Empty() {
-		if _, err := rollout.Make(next.rules, next.stepped, m.subject(key, configs)); err != nil {
-			return backend.Errorf(backend.InvalidArg, "the rules of model '%s' would not hold: %v", key, err)
-		}
-	}
-	e.routing = next
+	e.rules = next
 	m.retireLocked(m.publishFittingLocked(key))
 	m.log.Info("rules for the versions of the model changed", "model", key)
 	return nil
@@ -195,12 +148,11 @@ func (m *Manager) StepBack(name string, plan *rollout.Plan, live *rollout.Live, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, e := range m.models {
-		s := m.table.Load().models[key]
-		if e.routing.live != live || s == nil || s.plan != plan {
+		next, made := e.rules.SteppedBack(m.Router, key, plan, live, why)
+		if !made {
 			continue
 		}
-		e.routing.stepped = &rollout.Stepped{At: time.Now(), Version: plan.Watched, Why: why}
-		live.SteppedBack(plan.Watched)
+		e.rules = next
 		m.publishLocked(key)
 		m.log.Warn("stepped back from a version, which gets no share of the requests until told otherwise",
 			"model", name, "version", plan.Watched, "because", why)

@@ -225,7 +225,7 @@ func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
 		e.snapshot.Release()
 		e.snapshot = nil
 	}
-	e.parts, e.routing = nil, routing{live: e.routing.live}
+	e.parts, e.rules = nil, e.rules.Unloaded()
 	if len(e.versions) == 0 {
 		delete(m.models, name) // it never had a version and is not wanted
 	}

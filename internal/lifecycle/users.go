@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 )
@@ -18,6 +19,15 @@ func (e *entry) comesBackFrom(s *repository.Snapshot) {
 		e.returns.Release()
 	}
 	e.returns = s
+}
+
+// madeOf returns the models that an ensemble is made of, or that it waits for while it
+// does not serve.
+func (e *entry) madeOf() []string {
+	if len(e.parts) == 0 && e.returns != nil {
+		return e.wants
+	}
+	return e.parts
 }
 
 // lastOf returns what an ensemble was read as last, for its caller to release; nil where
@@ -62,11 +72,11 @@ func (m *Manager) misfitsLocked(name string) []string {
 	next, g := m.nextLocked(name), m.graphLocked()
 	var misfits []string
 	for user, parts := range g {
-		c := next.config(user, -1)
+		c := next.Config(user, -1)
 		if c == nil || c.Ensemble == nil || user != name && !slices.Contains(parts, name) {
 			continue
 		}
-		if _, err := ensemble.NewGraph(c, next.config); err != nil {
+		if _, err := ensemble.NewGraph(c, next.Config); err != nil {
 			m.log.Error(err.Error(), "model", user)
 			misfits = append(misfits, user)
 		}
@@ -116,10 +126,10 @@ func (m *Manager) renewBehind(changed []string) {
 func (m *Manager) affected(models []string) (names []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := m.graphLocked()
+	g := uses.Graph{}
 	for name, e := range m.models {
-		if e.returns != nil && len(e.parts) == 0 {
-			g[name] = e.wants
+		if parts := e.madeOf(); len(parts) > 0 {
+			g[name] = parts
 		}
 	}
 	users := slices.DeleteFunc(g.Users(models...), func(name string) bool { return slices.Contains(models, name) })
@@ -135,10 +145,7 @@ func (m *Manager) due(name string, changed []string) bool {
 	if e == nil {
 		return false
 	}
-	parts := e.parts
-	if len(parts) == 0 && e.returns != nil {
-		parts = e.wants
-	}
+	parts := e.madeOf()
 	uses := slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(changed, part) })
 	return uses && !slices.ContainsFunc(parts, func(part string) bool { return !m.servesLocked(part) })
 }
