@@ -76,8 +76,8 @@ type Manager struct {
 	maker
 	*routing.Router // how requests find versions
 	publish         func(*routing.Table)
-	slots    chan struct{} // one for each version that may load at once
-	starting atomic.Pointer[startup]
+	slots           chan struct{} // one for each version that may load at once
+	starting        atomic.Pointer[startup]
 
 	stop context.CancelFunc // of maker.ctx
 	// drains ends when versions that drain must close at once.
