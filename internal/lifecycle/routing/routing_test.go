@@ -195,7 +195,8 @@ func TestNothingServes(t *testing.T) {
 	}
 	_, labelled := r.Labelled("m", "x")
 	_, serves := r.Routing("m")
-	if labelled || serves || r.HasRules("m") || r.ServesNow("m") || r.Find("m", 1) != nil || r.Table().Config("m", -1) != nil || len(r.Serving()) > 0 {
+	if labelled || serves || r.HasRules("m") || r.ServesNow("m") ||
+		r.Find("m", 1) != nil || r.Table().Config("m", -1) != nil || len(r.Serving()) > 0 {
 		t.Error("something is said of a model that does not serve")
 	}
 }
