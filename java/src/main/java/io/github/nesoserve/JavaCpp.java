@@ -24,17 +24,8 @@ import org.bytedeco.javacpp.SizeTPointer;
 import org.bytedeco.tritonserver.tritonserver.*;
 
 /** The library by the bindings of JavaCPP. */
-@SuppressWarnings("rawtypes") // as the bindings declare their callbacks
 final class JavaCpp implements Native {
   private static final int CONFIG_VERSION = 1;
-
-  /** An address as a pointer that owns nothing. */
-  private static final class Address extends Pointer {
-    Address(long address) {
-      super((Pointer) null);
-      this.address = address;
-    }
-  }
 
   /** Places for what reading a response answers: kept, since to make one costs more than a call. */
   private static final class Places {
@@ -65,72 +56,13 @@ final class JavaCpp implements Native {
 
   private static final int MOST_TEXTS = 1024;
 
-  // One callback of each kind for all requests: the key tells them apart.
-  private final TRITONSERVER_ResponseAllocatorAllocFn_t allocate =
-      new TRITONSERVER_ResponseAllocatorAllocFn_t() {
-        @Override
-        public TRITONSERVER_Error call(
-            TRITONSERVER_ResponseAllocator a,
-            String name,
-            long size,
-            int type,
-            long id,
-            Pointer key,
-            PointerPointer buffer,
-            PointerPointer bufferUser,
-            IntPointer gotType,
-            LongPointer gotId) {
-          try {
-            long address = Flight.allocate(key.address(), size);
-            if (address != 0) {
-              buffer.put(0, new Address(address));
-              gotType.put(0, TRITONSERVER_MEMORY_CPU);
-              gotId.put(0, 0);
-              return null;
-            }
-          } catch (Throwable e) {
-            return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "no memory for an output: " + e);
-          }
-          return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "an output has at most 2147483647 bytes in Java");
-        }
-      };
-  private final TRITONSERVER_ResponseAllocatorReleaseFn_t keep =
-      new TRITONSERVER_ResponseAllocatorReleaseFn_t() {
-        @Override
-        public TRITONSERVER_Error call(
-            TRITONSERVER_ResponseAllocator a, Pointer buffer, Pointer user, long size, int type, long id) {
-          return null; // the tensor of the response has it
-        }
-      };
-  private final TRITONSERVER_InferenceRequestReleaseFn_t released =
-      new TRITONSERVER_InferenceRequestReleaseFn_t() {
-        @Override
-        public void call(TRITONSERVER_InferenceRequest request, int flags, Pointer key) {
-          guard(() -> Flight.released(key.address()));
-        }
-      };
-  private final TRITONSERVER_InferenceResponseCompleteFn_t answered =
-      new TRITONSERVER_InferenceResponseCompleteFn_t() {
-        @Override
-        public void call(TRITONSERVER_InferenceResponse response, int flags, Pointer key) {
-          guard(() -> Flight.answered(key.address(), response == null ? 0 : response.address(), flags));
-        }
-      };
+  private final JavaCppCallbacks callbacks = new JavaCppCallbacks();
   private final TRITONSERVER_ResponseAllocator allocator;
 
   JavaCpp() {
     try (PointerPointer<Pointer> made = new PointerPointer<>(1)) {
-      ok(TRITONSERVER_ResponseAllocatorNew(made, allocate, keep, null));
+      ok(TRITONSERVER_ResponseAllocatorNew(made, callbacks.allocate, callbacks.keep, null));
       allocator = new TRITONSERVER_ResponseAllocator(made.get());
-    }
-  }
-
-  /** Nothing may be thrown into a thread of the library. */
-  private static void guard(Runnable action) {
-    try {
-      action.run();
-    } catch (Throwable e) {
-      System.getLogger(JavaCpp.class.getName()).log(System.Logger.Level.ERROR, "a callback failed", e);
     }
   }
 
@@ -169,15 +101,15 @@ final class JavaCpp implements Native {
   }
 
   private static TRITONSERVER_ServerOptions options(long handle) {
-    return new TRITONSERVER_ServerOptions(new Address(handle));
+    return new TRITONSERVER_ServerOptions(new JavaCppCallbacks.Address(handle));
   }
 
   private static TRITONSERVER_Server server(long handle) {
-    return new TRITONSERVER_Server(new Address(handle));
+    return new TRITONSERVER_Server(new JavaCppCallbacks.Address(handle));
   }
 
   private static TRITONSERVER_InferenceRequest request(long handle) {
-    return new TRITONSERVER_InferenceRequest(new Address(handle));
+    return new TRITONSERVER_InferenceRequest(new JavaCppCallbacks.Address(handle));
   }
 
   @Override
@@ -424,7 +356,7 @@ final class JavaCpp implements Native {
     ok(TRITONSERVER_InferenceRequestAddInput(to, text(name), datatype, shape, shape.length));
     ok(
         TRITONSERVER_InferenceRequestAppendInputData(
-            to, text(name), new Address(address), byteSize, TRITONSERVER_MEMORY_CPU, 0));
+            to, text(name), new JavaCppCallbacks.Address(address), byteSize, TRITONSERVER_MEMORY_CPU, 0));
   }
 
   @Override
@@ -451,9 +383,9 @@ final class JavaCpp implements Native {
   @Override
   public void send(long server, long request, long key) {
     TRITONSERVER_InferenceRequest sent = request(request);
-    Address user = new Address(key);
-    ok(TRITONSERVER_InferenceRequestSetReleaseCallback(sent, released, user));
-    ok(TRITONSERVER_InferenceRequestSetResponseCallback(sent, allocator, user, answered, user));
+    Pointer user = new JavaCppCallbacks.Address(key);
+    ok(TRITONSERVER_InferenceRequestSetReleaseCallback(sent, callbacks.released, user));
+    ok(TRITONSERVER_InferenceRequestSetResponseCallback(sent, allocator, user, callbacks.answered, user));
     ok(TRITONSERVER_ServerInferAsync(server(server), sent, null));
   }
 
@@ -464,7 +396,7 @@ final class JavaCpp implements Native {
 
   @Override
   public Answer read(long handle) {
-    TRITONSERVER_InferenceResponse response = new TRITONSERVER_InferenceResponse(new Address(handle));
+    TRITONSERVER_InferenceResponse response = new TRITONSERVER_InferenceResponse(new JavaCppCallbacks.Address(handle));
     TRITONSERVER_Error error = TRITONSERVER_InferenceResponseError(response);
     NesoException e = error == null ? null : exception(error); // the response keeps its error
     Places at = Places.take();
@@ -527,6 +459,6 @@ final class JavaCpp implements Native {
 
   @Override
   public void responseDelete(long response) {
-    ok(TRITONSERVER_InferenceResponseDelete(new TRITONSERVER_InferenceResponse(new Address(response))));
+    ok(TRITONSERVER_InferenceResponseDelete(new TRITONSERVER_InferenceResponse(new JavaCppCallbacks.Address(response))));
   }
 }

@@ -104,7 +104,8 @@ final class Stream implements Flow.Publisher<Response> {
       end(
           new NesoException(
               ErrorCode.UNAVAILABLE,
-              "the subscriber is behind: %d responses of %s wait for it, the request is cancelled".formatted(mostWaiting, request.model())));
+              "the subscriber is behind: %d responses of %s wait for it, the request is cancelled"
+                  .formatted(mostWaiting, request.model())));
       cancelFlight();
     }
 

@@ -1,63 +1,50 @@
 package io.github.nesoserve;
 
-import static java.lang.foreign.ValueLayout.JAVA_BOOLEAN;
+import static io.github.nesoserve.ForeignCallbacks.ALLOCATOR;
+import static io.github.nesoserve.ForeignCallbacks.ANSWERED;
+import static io.github.nesoserve.ForeignCallbacks.CPU;
+import static io.github.nesoserve.ForeignCallbacks.RELEASED;
+import static io.github.nesoserve.ForeignLibrary.answer;
+import static io.github.nesoserve.ForeignLibrary.asked;
+import static io.github.nesoserve.ForeignLibrary.at;
+import static io.github.nesoserve.ForeignLibrary.broken;
+import static io.github.nesoserve.ForeignLibrary.call;
+import static io.github.nesoserve.ForeignLibrary.exception;
+import static io.github.nesoserve.ForeignLibrary.made;
+import static io.github.nesoserve.ForeignLibrary.ok;
+import static io.github.nesoserve.ForeignLibrary.rare;
+import static io.github.nesoserve.ForeignLibrary.string;
+import static io.github.nesoserve.ForeignLibrary.text;
+import static io.github.nesoserve.ForeignLibrary.whole;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.nesoserve.ForeignLibrary.Places;
 import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.Linker;
-import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
  * The library by the foreign function interface of Java 22. Pointers are numbers here: what is an
  * address to C is a {@code long}, which has the same size.
  */
 final class Foreign implements Native {
-  private static final String NAME = "TRITONSERVER_";
   private static final int CONFIG_VERSION = 1;
   private static final int READY_ONLY = 1;
-  private static final int CPU = 0;
   private static final int STRING = 0;
   private static final int INT = 1;
   private static final int BOOL = 2;
   private static final int DOUBLE = 3;
-  private static final int INTERNAL = 1;
-  private static final int UNSUPPORTED = 5;
-  private static final int MOST_DIMENSIONS = 32;
-
-  private static final Linker LINKER = Linker.nativeLinker();
-  private static final SymbolLookup LIBRARY = library();
-
-  /** Texts of models and tensors as the library wants them: the same few come again and again. */
-  private static final ConcurrentHashMap<String, Long> TEXTS = new ConcurrentHashMap<>();
-
-  private static final int MOST_TEXTS = 1024;
-
-  /** Handles of functions that are not called often, by their names. */
-  private static final ConcurrentHashMap<String, MethodHandle> RARE = new ConcurrentHashMap<>();
 
   // What a request needs has a handle of its own, which the compiler sees through.
-  private static final MethodHandle ERROR_CODE = function("ErrorCode", JAVA_INT, JAVA_LONG);
-  private static final MethodHandle ERROR_MESSAGE = function("ErrorMessage", JAVA_LONG, JAVA_LONG);
-  private static final MethodHandle ERROR_NEW = function("ErrorNew", JAVA_LONG, JAVA_INT, JAVA_LONG);
-  private static final MethodHandle ERROR_DELETE = LINKER.downcallHandle(find("ErrorDelete"), FunctionDescriptor.ofVoid(JAVA_LONG));
   private static final MethodHandle REQUEST_NEW = asked("InferenceRequestNew", JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
   private static final MethodHandle REQUEST_DELETE = asked("InferenceRequestDelete", JAVA_LONG);
   private static final MethodHandle ADD_INPUT =
@@ -79,240 +66,6 @@ final class Foreign implements Native {
           "InferenceResponseOutput",
           JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
   private static final MethodHandle RESPONSE_DELETE = asked("InferenceResponseDelete", JAVA_LONG);
-
-  // One callback of each kind for all requests: the key tells them apart.
-  private static final long RELEASED =
-      callback("released", MethodType.methodType(void.class, long.class, int.class, long.class));
-  private static final long ANSWERED =
-      callback("answered", MethodType.methodType(void.class, long.class, int.class, long.class));
-  private static final long ALLOCATOR = allocator();
-
-  /** Places for what functions answer, one after the other. */
-  private static final class Places {
-    private static final ConcurrentLinkedQueue<Places> FREE = new ConcurrentLinkedQueue<>();
-    private static final int COUNT = 8;
-
-    final MemorySegment at = Arena.global().allocate(COUNT * Long.BYTES + MOST_DIMENSIONS * Long.BYTES, Long.BYTES);
-    final long base = at.address();
-
-    static Places take() {
-      Places free = FREE.poll();
-      return free == null ? new Places() : free;
-    }
-
-    void giveBack() {
-      FREE.add(this);
-    }
-
-    long place(int i) {
-      return base + (long) i * Long.BYTES;
-    }
-
-    long number(int i) {
-      return at.get(JAVA_LONG, (long) i * Long.BYTES);
-    }
-
-    int integer(int i) {
-      return at.get(JAVA_INT, (long) i * Long.BYTES);
-    }
-
-    long shape(long[] shape) {
-      MemorySegment.copy(shape, 0, at, JAVA_LONG, (long) COUNT * Long.BYTES, shape.length);
-      return place(COUNT);
-    }
-  }
-
-  private static SymbolLookup library() {
-    try {
-      System.loadLibrary("tritonserver");
-    } catch (UnsatisfiedLinkError e) {
-      throw new IllegalStateException(
-          e.getMessage() + "; is the directory of libtritonserver.so in -Djava.library.path or LD_LIBRARY_PATH?", e);
-    }
-    return SymbolLookup.loaderLookup();
-  }
-
-  private static MemorySegment find(String name) {
-    return LIBRARY.find(NAME + name).orElseThrow(() -> new IllegalStateException("libtritonserver.so has no function " + NAME + name));
-  }
-
-  private static MethodHandle function(String name, MemoryLayout result, MemoryLayout... parameters) {
-    return LINKER.downcallHandle(find(name), FunctionDescriptor.of(result, parameters));
-  }
-
-  /** A function that answers an error, or none. */
-  private static MethodHandle asked(String name, MemoryLayout... parameters) {
-    return function(name, JAVA_LONG, parameters);
-  }
-
-  private static long callback(String name, MethodType type) {
-    try {
-      MethodHandle target = MethodHandles.lookup().findStatic(Foreign.class, name, type);
-      MemoryLayout[] parameters = type.parameterList().stream().map(Foreign::layout).toArray(MemoryLayout[]::new);
-      FunctionDescriptor as =
-          type.returnType() == void.class ? FunctionDescriptor.ofVoid(parameters) : FunctionDescriptor.of(JAVA_LONG, parameters);
-      return LINKER.upcallStub(target, as, Arena.global()).address();
-    } catch (ReflectiveOperationException e) {
-      throw new AssertionError(e);
-    }
-  }
-
-  private static MemoryLayout layout(Class<?> type) {
-    return type == int.class ? JAVA_INT : type == boolean.class ? JAVA_BOOLEAN : type == double.class ? JAVA_DOUBLE : JAVA_LONG;
-  }
-
-  private static long allocator() {
-    MethodType give =
-        MethodType.methodType(
-            long.class,
-            long.class, long.class, long.class, int.class, long.class, long.class, long.class, long.class, long.class, long.class);
-    MethodType takeBack =
-        MethodType.methodType(long.class, long.class, long.class, long.class, long.class, int.class, long.class);
-    long allocate = callback("allocate", give);
-    long keep = callback("keep", takeBack);
-    return made("ResponseAllocatorNew", allocate, keep, 0L);
-  }
-
-  private static long allocate(
-      long a, long name, long size, int type, long id, long key, long buffer, long bufferUser, long gotType, long gotId) {
-    String message = "an output has at most 2147483647 bytes in Java";
-    int code = UNSUPPORTED;
-    try {
-      long address = Flight.allocate(key, size);
-      if (address != 0) {
-        at(buffer, Long.BYTES).set(JAVA_LONG, 0, address);
-        at(gotType, Integer.BYTES).set(JAVA_INT, 0, CPU);
-        at(gotId, Long.BYTES).set(JAVA_LONG, 0, 0);
-        return 0;
-      }
-    } catch (Throwable e) {
-      code = INTERNAL;
-      message = "no memory for an output: " + e;
-    }
-    try (Arena arena = Arena.ofConfined()) {
-      return (long) ERROR_NEW.invokeExact(code, arena.allocateFrom(message).address());
-    } catch (Throwable e) {
-      return 0;
-    }
-  }
-
-  private static long keep(long a, long buffer, long user, long size, int type, long id) {
-    return 0; // the tensor of the response has it
-  }
-
-  private static void released(long request, int flags, long key) {
-    try {
-      Flight.released(key);
-    } catch (Throwable e) {
-      failed(e);
-    }
-  }
-
-  private static void answered(long response, int flags, long key) {
-    try {
-      Flight.answered(key, response, flags);
-    } catch (Throwable e) {
-      failed(e);
-    }
-  }
-
-  /** Nothing may be thrown into a thread of the library. */
-  private static void failed(Throwable e) {
-    System.getLogger(Foreign.class.getName()).log(System.Logger.Level.ERROR, "a callback failed", e);
-  }
-
-  private static MemorySegment at(long address, long size) {
-    return MemorySegment.ofAddress(address).reinterpret(size);
-  }
-
-  private static String string(long address) {
-    return address == 0 ? "" : MemorySegment.ofAddress(address).reinterpret(Long.MAX_VALUE).getString(0);
-  }
-
-  private static RuntimeException broken(Throwable e) {
-    if (e instanceof Error error) {
-      throw error;
-    }
-    return e instanceof RuntimeException known ? known : new IllegalStateException(e);
-  }
-
-  private static NesoException exception(long error) {
-    try {
-      return new NesoException(ErrorCode.of((int) ERROR_CODE.invokeExact(error)), string((long) ERROR_MESSAGE.invokeExact(error)));
-    } catch (Throwable e) {
-      throw broken(e);
-    }
-  }
-
-  private static void ok(long error) {
-    if (error == 0) {
-      return;
-    }
-    NesoException e = exception(error);
-    try {
-      ERROR_DELETE.invokeExact(error);
-    } catch (Throwable t) {
-      throw broken(t);
-    }
-    throw e;
-  }
-
-  /** Calls a function that is not called often. Its arguments have the types of C's parameters. */
-  private static Object rare(String name, Object... arguments) {
-    try (Arena arena = Arena.ofConfined()) {
-      Object[] passed = arguments.clone();
-      MemoryLayout[] parameters = new MemoryLayout[passed.length];
-      for (int i = 0; i < passed.length; i++) {
-        if (passed[i] instanceof String text) {
-          passed[i] = arena.allocateFrom(text).address();
-        }
-        parameters[i] = layout(MethodType.methodType(passed[i].getClass()).unwrap().returnType());
-      }
-      MethodHandle handle = RARE.computeIfAbsent(name, n -> asked(n, parameters));
-      return handle.invokeWithArguments(passed);
-    } catch (Throwable e) {
-      throw broken(e);
-    }
-  }
-
-  private static void call(String name, Object... arguments) {
-    ok((long) rare(name, arguments));
-  }
-
-  /** What a function makes whose first parameter is the place for it. */
-  private static long made(String name, Object... arguments) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment place = arena.allocate(JAVA_LONG);
-      Object[] all = new Object[arguments.length + 1];
-      all[0] = place.address();
-      System.arraycopy(arguments, 0, all, 1, arguments.length);
-      call(name, all);
-      return place.get(JAVA_LONG, 0);
-    }
-  }
-
-  /** What a function answers in a place that is its last parameter. */
-  private static long answer(String name, Object... arguments) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment place = arena.allocate(JAVA_LONG);
-      Object[] all = java.util.Arrays.copyOf(arguments, arguments.length + 1);
-      all[arguments.length] = place.address();
-      call(name, all);
-      return place.get(JAVA_LONG, 0);
-    }
-  }
-
-  /** A text that the library reads while the arena is open. */
-  private static long text(Arena arena, String text) {
-    Long kept = TEXTS.get(text);
-    if (kept != null) {
-      return kept;
-    }
-    if (TEXTS.size() >= MOST_TEXTS) {
-      return arena.allocateFrom(text).address();
-    }
-    return TEXTS.computeIfAbsent(text, t -> Arena.global().allocateFrom(t).address());
-  }
 
   @Override
   public long addressOf(ByteBuffer direct) {
@@ -410,19 +163,6 @@ final class Foreign implements Native {
   @Override
   public boolean isReady(long server, String model, long version) {
     return truth(answer("ServerModelIsReady", server, model, version));
-  }
-
-  /** The text of an object of the library: its first byte and its size, as a function answers them. */
-  private static String whole(String name, Object... arguments) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment places = arena.allocate(JAVA_LONG, 2);
-      Object[] all = java.util.Arrays.copyOf(arguments, arguments.length + 2);
-      all[arguments.length] = places.address();
-      all[arguments.length + 1] = places.address() + Long.BYTES;
-      call(name, all);
-      MemorySegment text = at(places.get(JAVA_LONG, 0), places.get(JAVA_LONG, Long.BYTES));
-      return new String(text.toArray(JAVA_BYTE), StandardCharsets.UTF_8);
-    }
   }
 
   private static String message(long message) {
