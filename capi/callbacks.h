@@ -34,8 +34,11 @@ static inline word call_query(word f, word allocator, word userp, word name, siz
 static inline word call_free(word f, word allocator, word buffer, word userp, size_t size, int type, int64_t id) {
   return ((free_fn)f)(allocator, buffer, userp, size, type, id);
 }
-static inline void call_activity(word f, word trace, int activity, uint64_t ns, word userp) { ((activity_fn)f)(trace, activity, ns, userp); }
-static inline void call_tensor(word f, word trace, int activity, word name, int datatype, word base, size_t size, word shape, uint64_t dims, word userp) {
+static inline void call_activity(word f, word trace, int activity, uint64_t ns, word userp) {
+  ((activity_fn)f)(trace, activity, ns, userp);
+}
+static inline void call_tensor(word f, word trace, int activity, word name, int datatype, word base, size_t size, word shape,
+                               uint64_t dims, word userp) {
   ((tensor_fn)f)(trace, activity, name, datatype, base, size, (const int64_t*)shape, dims, 0, 0, userp);
 }
 static inline void call_trace_release(word f, word trace, word userp) { ((trace_release_fn)f)(trace, userp); }

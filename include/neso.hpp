@@ -90,7 +90,8 @@ class Response {
       std::int64_t id;
       void* user;
       Output& o = all[i];
-      neso::check(TRITONSERVER_InferenceResponseOutput(r_.get(), i, &name, &o.datatype, &shape, &dims, &o.data, &o.size, &type, &id, &user));
+      neso::check(TRITONSERVER_InferenceResponseOutput(r_.get(), i, &name, &o.datatype, &shape, &dims, &o.data, &o.size,
+                   &type, &id, &user));
       o.name = name;
       o.shape.assign(shape, shape + dims);
     }
@@ -105,7 +106,9 @@ class Response {
   }
 
  private:
-  struct Delete { void operator()(TRITONSERVER_InferenceResponse* r) const { TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseDelete(r)); } };
+  struct Delete {
+    void operator()(TRITONSERVER_InferenceResponse* r) const { TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseDelete(r)); }
+  };
   std::unique_ptr<TRITONSERVER_InferenceResponse, Delete> r_;
 };
 
@@ -119,7 +122,10 @@ class Options {
     check(TRITONSERVER_ServerOptionsSetModelControlMode(o, TRITONSERVER_MODEL_CONTROL_EXPLICIT));
     check(TRITONSERVER_ServerOptionsSetStrictModelConfig(o, false));
   }
-  Options& repository(const std::string& path) { check(TRITONSERVER_ServerOptionsSetModelRepositoryPath(get(), path.c_str())); return *this; }
+  Options& repository(const std::string& path) {
+    check(TRITONSERVER_ServerOptionsSetModelRepositoryPath(get(), path.c_str()));
+    return *this;
+  }
   Options& model(const std::string& name) { check(TRITONSERVER_ServerOptionsSetStartupModel(get(), name.c_str())); return *this; }
   Options& exit_timeout(unsigned seconds) { check(TRITONSERVER_ServerOptionsSetExitTimeout(get(), seconds)); return *this; }
   Options& log_info(bool on) { check(TRITONSERVER_ServerOptionsSetLogInfo(get(), on)); return *this; }
@@ -173,7 +179,8 @@ class Request {
   /* Adds an input; the values must stay where they are until the request has been answered. */
   template <class T> Request& input(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<T>& values) {
     check(TRITONSERVER_InferenceRequestAddInput(get(), name.c_str(), Datatype<T>::value, shape.data(), shape.size()));
-    check(TRITONSERVER_InferenceRequestAppendInputData(get(), name.c_str(), values.data(), values.size() * sizeof(T), TRITONSERVER_MEMORY_CPU, 0));
+    check(TRITONSERVER_InferenceRequestAppendInputData(get(), name.c_str(), values.data(), values.size() * sizeof(T),
+          TRITONSERVER_MEMORY_CPU, 0));
     return *this;
   }
   Request& clear() { check(TRITONSERVER_InferenceRequestRemoveAllInputs(get())); return *this; }
@@ -204,15 +211,16 @@ class Request {
   TRITONSERVER_InferenceRequest* get() const { return r_.get(); }
 
  private:
-  static TRITONSERVER_Error* give(TRITONSERVER_ResponseAllocator*, const char*, std::size_t size, TRITONSERVER_MemoryType, std::int64_t, void*,
-                                  void** buffer, void** user, TRITONSERVER_MemoryType* type, std::int64_t* id) {
+  static TRITONSERVER_Error* give(TRITONSERVER_ResponseAllocator*, const char*, std::size_t size, TRITONSERVER_MemoryType,
+                                  std::int64_t, void*, void** buffer, void** user, TRITONSERVER_MemoryType* type, std::int64_t* id) {
     *buffer = std::malloc(size ? size : 1);
     *user = nullptr;
     *type = TRITONSERVER_MEMORY_CPU;
     *id = 0;
     return *buffer ? nullptr : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory");
   }
-  static TRITONSERVER_Error* take_back(TRITONSERVER_ResponseAllocator*, void* buffer, void*, std::size_t, TRITONSERVER_MemoryType, std::int64_t) {
+  static TRITONSERVER_Error* take_back(TRITONSERVER_ResponseAllocator*, void* buffer, void*, std::size_t,
+                                       TRITONSERVER_MemoryType, std::int64_t) {
     std::free(buffer);
     return nullptr;
   }
@@ -230,8 +238,12 @@ class Request {
     q->changed_.notify_all();
   }
 
-  struct DeleteRequest { void operator()(TRITONSERVER_InferenceRequest* r) const { TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceRequestDelete(r)); } };
-  struct DeleteAllocator { void operator()(TRITONSERVER_ResponseAllocator* a) const { TRITONSERVER_ErrorDelete(TRITONSERVER_ResponseAllocatorDelete(a)); } };
+  struct DeleteRequest {
+    void operator()(TRITONSERVER_InferenceRequest* r) const { TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceRequestDelete(r)); }
+  };
+  struct DeleteAllocator {
+    void operator()(TRITONSERVER_ResponseAllocator* a) const { TRITONSERVER_ErrorDelete(TRITONSERVER_ResponseAllocatorDelete(a)); }
+  };
   TRITONSERVER_Server* server_;
   std::unique_ptr<TRITONSERVER_ResponseAllocator, DeleteAllocator> allocator_;
   std::unique_ptr<TRITONSERVER_InferenceRequest, DeleteRequest> r_;

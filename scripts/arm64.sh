@@ -13,7 +13,8 @@ mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/debs" "$wor
 : >"$work/status"
 python=${NESO_SETUP_PYTHON:-python3}
 [ ! -x .venv/bin/python ] || python=.venv/bin/python
-"$python" -m pip download --quiet --no-deps --only-binary :all: --platform manylinux2014_aarch64 --python-version 3.11 -d "$work" 'numpy==2.2.*'
+"$python" -m pip download --quiet --no-deps --only-binary :all: \
+  --platform manylinux2014_aarch64 --python-version 3.11 -d "$work" 'numpy==2.2.*'
 "$python" -m zipfile -e "$work"/numpy-*.whl "$work/root/usr/lib/python3/dist-packages"
 cd "$work/debs"
 apt() {

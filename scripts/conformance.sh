@@ -11,7 +11,10 @@ if [ ! -d "$suites" ]; then
 fi
 python=$PWD/.venv/bin/python
 export SUT_NAME=neso SUT_IS_TRITON=0
-export SUT_CMD="$PWD/bin/neso serve --model-repository={repo} --http-address=127.0.0.1 --http-port={http} --grpc-address=127.0.0.1 --grpc-port={grpc} --metrics-address=127.0.0.1 --metrics-port={metrics} --exit-on-error=false --strict-readiness=false {extra}"
+export SUT_CMD="$PWD/bin/neso serve --model-repository={repo} \
+--http-address=127.0.0.1 --http-port={http} --grpc-address=127.0.0.1 --grpc-port={grpc} \
+--metrics-address=127.0.0.1 --metrics-port={metrics} \
+--exit-on-error=false --strict-readiness=false {extra}"
 export NESO_PYTHON=$python
 deselect() { # suite
   sed -n "s|^$1 \([^ ]*\) .*|--deselect=\1|p" scripts/conformance-differences.txt
@@ -22,7 +25,8 @@ for suite in ${CONFORMANCE_SUITES:-protocol sched bind capi}; do
   echo "== conformance: $suite"
   if [ "$suite" = capi ]; then
     [ -x "$suites/capi/run.sh" ] || continue
-    PATH="$PWD/.venv/bin:$PATH" CAPI_PY=$python TRITON_INCLUDE=$PWD/build/include LIBTRITONSERVER_DIR=$PWD/build/lib "$suites/capi/run.sh" || status=1
+    PATH="$PWD/.venv/bin:$PATH" CAPI_PY=$python TRITON_INCLUDE=$PWD/build/include \
+      LIBTRITONSERVER_DIR=$PWD/build/lib "$suites/capi/run.sh" || status=1
     continue
   fi
   if [ "$suite" = bind ]; then

@@ -19,7 +19,8 @@ if ! [ "$venv/.stamp" -nt scripts/requirements-frameworks.txt ]; then
   "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip
   # pip would compile all of some ten thousands of files, of which tests import a
   # part; Python compiles and keeps that.
-  if ! RETRY_PAUSES=5 scripts/retry.sh "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check -r scripts/requirements-frameworks.txt; then
+  if ! RETRY_PAUSES=5 scripts/retry.sh "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check \
+    -r scripts/requirements-frameworks.txt; then
     echo "the frameworks could not be installed (scripts/requirements-frameworks.txt)" >&2
     if [ "${1:-}" = --if-possible ]; then
       echo "SKIPPED: tests of the framework backends" >&2

@@ -5,7 +5,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 if ! nvidia-smi -L >/dev/null 2>&1 && [ -d /usr/local/nvidia ]; then # as containers have the driver
-  export PATH="$PATH:/usr/local/nvidia/bin" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
+  export PATH="$PATH:/usr/local/nvidia/bin"
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
 fi
 if ! nvidia-smi -L; then
   echo "gpu-check: there is no NVIDIA GPU here: nvidia-smi lists none" >&2
@@ -28,7 +29,8 @@ if [ -z "$python" ]; then
   exit 1
 fi
 if ! "$python" -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null; then
-  "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target build/gpu/site build/gpu/wheels/*.whl
+  "$python" -m pip install --quiet --disable-pip-version-check \
+    --no-index --no-deps --no-compile --upgrade --target build/gpu/site build/gpu/wheels/*.whl
   export PYTHONPATH="$PWD/build/gpu/site${PYTHONPATH:+:$PYTHONPATH}"
 fi
 bin/neso version

@@ -10,9 +10,9 @@ done
 [ -e ../build/lib/libtritonserver.so ] || { echo "java.sh: needs build/lib/libtritonserver.so, which \`make capi\` makes" >&2; exit 1; }
 # What the glue of Triton's developer tools asks for.
 tools=../build/lib/libtritondevelopertoolsserver.so
-if [ ! "$tools" -nt native/developer_tools.cc ] || [ ! "$tools" -nt native/developer_tools.h ]; then
+if [ ! -e "$tools" ] || [ -n "$(find native -newer "$tools")" ]; then
   c++ -O2 -std=c++17 -Wall -Wextra -fPIC -shared -Wl,-soname,libtritondevelopertoolsserver.so -I../include \
-    native/developer_tools.cc -o "$tools" -L../build/lib -ltritonserver
+    native/*.cc -o "$tools" -L../build/lib -ltritonserver
 fi
 if [ ! target/.downloaded -nt pom.xml ]; then
   # With a test: what runs tests is downloaded when they run.

@@ -13,7 +13,8 @@ status=0
 find_python() { # version
   local p
   for p in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python "$(command -v "python$1")"; do
-    [ -x "$p" ] && "$p" -c "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '$1'.split('.'))))" 2>/dev/null && echo "$p" && return
+    [ -x "$p" ] && "$p" -c "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '$1'.split('.'))))" 2>/dev/null &&
+      echo "$p" && return
   done
   return 1
 }
@@ -31,8 +32,8 @@ for version in $versions; do
     if [ ! -e "$venv/.done" ]; then
       rm -rf "$venv"
       "$python" -m venv "$venv" &&
-        scripts/retry.sh "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$numpy" 'tritonclient[http,grpc]' wrapt pytest ml_dtypes \
-          nbclient ipykernel opentelemetry-sdk opentelemetry-exporter-otlp-proto-http mypy &&
+        scripts/retry.sh "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$numpy" 'tritonclient[http,grpc]' \
+          wrapt pytest ml_dtypes nbclient ipykernel opentelemetry-sdk opentelemetry-exporter-otlp-proto-http mypy &&
         touch "$venv/.done" || { report "$version" environment 1; continue; }
     fi
     # Another working folder: ./.venv is not the interpreter under test.
@@ -45,7 +46,8 @@ for version in $versions; do
     echo "$version: not found here: syntax and types only"
   fi
   # feature_version knows the grammar of Python 3 up to that of the interpreter that parses.
-  "$root/.venv/bin/ruff" check -q --isolated --target-version "py${version//./}" --select F7 python/neso python/neso_runtime python/neso_worker python/pytriton-compat
+  "$root/.venv/bin/ruff" check -q --isolated --target-version "py${version//./}" --select F7 \
+    python/neso python/neso_runtime python/neso_worker python/pytriton-compat
   report "$version" syntax $?
   (cd python && "$mypy" --python-version "$version" --cache-dir "$root/.tools/mypy-$version" >"$root/.tools/mypy-$version.log" 2>&1)
   rc=$?

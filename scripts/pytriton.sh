@@ -31,7 +31,8 @@ unshare -n true 2>/dev/null && alone='unshare -n'
 status=0
 unit() {
   local skip
-  skip=$(sed -n 's|^\(test_[^ :]*\) .*|--ignore=tests/unit/\1|p; s|^\(test_[^ :]*::[^ ]*\) .*|--deselect=tests/unit/\1|p' "$root/scripts/pytriton-differences.txt")
+  skip=$(sed -n 's|^\(test_[^ :]*\) .*|--ignore=tests/unit/\1|p
+    s|^\(test_[^ :]*::[^ ]*\) .*|--deselect=tests/unit/\1|p' "$root/scripts/pytriton-differences.txt")
   # shellcheck disable=SC2086 # one option per line
   (cd "$work" && PYTHONPATH=$PYTHONPATH:$root/scripts timeout "${PYTRITON_TIMEOUT:-280}" "$venv/bin/python" -m pytest -q -p pytriton_unit \
     -o asyncio_default_fixture_loop_scope=function --timeout 60 --tb=short $skip tests/unit)

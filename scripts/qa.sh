@@ -23,7 +23,8 @@ mkdir -p "$home/log" "$home/cases" "$home/tritonserver/bin" "$home/tritonserver/
 if [ ! -e "$venv/.done" ]; then
   "${NESO_SETUP_PYTHON:-python3}" -m venv --clear "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check 'numpy<2' 'tritonclient[all]' pytest psutil requests \
-    onnx onnxruntime opentelemetry-sdk opentelemetry-proto prometheus-client boto3 wrapt aiohttp sseclient-py pytest-timeout protobuf grpcio && touch "$venv/.done" || exit 1
+    onnx onnxruntime opentelemetry-sdk opentelemetry-proto prometheus-client boto3 wrapt aiohttp sseclient-py pytest-timeout \
+    protobuf grpcio && touch "$venv/.done" || exit 1
 fi
 # PyTorch, which some models import, is that of `make test-frameworks`, where it is there.
 for site in "$venv"/lib/python3*/site-packages; do
@@ -33,7 +34,8 @@ done
 mkdir -p "$home/tritonserver/bin/real"
 ln -sfn "$root/bin/neso" "$home/tritonserver/bin/real/tritonserver"
 rm -f "$home/tritonserver/bin/tritonserver"
-printf '#!/bin/sh\nexec "%s" --backend-directory="%s" "$@"\n' "$home/tritonserver/bin/real/tritonserver" "$home/tritonserver/backends" >"$home/tritonserver/bin/tritonserver"
+printf '#!/bin/sh\nexec "%s" --backend-directory="%s" "$@"\n' \
+  "$home/tritonserver/bin/real/tritonserver" "$home/tritonserver/backends" >"$home/tritonserver/bin/tritonserver"
 chmod +x "$home/tritonserver/bin/tritonserver"
 
 # A copy, in which the container's places are ours.
@@ -90,16 +92,19 @@ sed -i 's/np.array(np.random.randn(\*shape), dtype=data_type)/np.ones(shape, dty
 sed -i -E 's/^( *SUBTESTS\+?)=.*/\1=""/' "$work/qa/L0_backend_python/test.sh"
 # An S3 server of Python's in place of one that is downloaded; nothing else is, either.
 sed -i "s|/usr/local/bin/minio|$home/tools/minio|; s|(wget |(false |; s|(curl -O |(false |" "$work/qa/L0_storage_S3_local/test.sh"
+keys="AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=s AWS_CONFIG_FILE=$work/aws AWS_SHARED_CREDENTIALS_FILE=$work/keys CI_JOB_ID=1"
 sed -i "s|^python3 -m venv .venv|ln -sfn $home/mlflow .venv|; s|^pip install .*|:|; s|sqlite:////tmp/|sqlite:///$work/|
-  s|^# S3 credentials are necessary.*|export AWS_ENDPOINT_URL=http://localhost:4572 AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=s AWS_CONFIG_FILE=$work/aws AWS_SHARED_CREDENTIALS_FILE=$work/keys CI_JOB_ID=1; minio server \& MINIO=\$!; awslocal wait|
+  s|^# S3 credentials are necessary.*|export AWS_ENDPOINT_URL=http://localhost:4572 $keys; minio server \& MINIO=\$!; awslocal wait|
   s|^exit \$RET|kill \$MINIO; exit \$RET|" "$work/qa/L0_mlflow/test.sh"
 for b in sequence dyna_sequence; do
   mkdir -p "$work/qa/custom_models/custom_${b}_int32/1" && : >"$work/qa/custom_models/custom_${b}_int32/1/libtriton_$b.so"
 done
-grep -rlIE '/opt/tritonserver|/data/inferenceserver' "$work/qa" | xargs -r sed -i "s|/opt/tritonserver|$home/tritonserver|g; s|/data/inferenceserver|$home/data|g"
+grep -rlIE '/opt/tritonserver|/data/inferenceserver' "$work/qa" |
+  xargs -r sed -i "s|/opt/tritonserver|$home/tritonserver|g; s|/data/inferenceserver|$home/data|g"
 find "$work/qa" -name '*.py' -exec sed -i '1s|^#!/usr/bin/python$|#!/usr/bin/env python|' {} +
-# There is no GPU; a sed of a test that turns one kind into the other stays as it is.
-sed -i 's|/kind: KIND_GPU/"|/kind: KIND_CPU/"|; /s.kind: KIND_GPU.kind: KIND_GPU/d' "$work/qa/L0_sequence_batcher/test.sh" # but for those that change the kind or would count twice
+# There is no GPU; a sed of a test that turns one kind into the other stays as it is, but for those that change the kind or would
+# count twice.
+sed -i 's|/kind: KIND_GPU/"|/kind: KIND_CPU/"|; /s.kind: KIND_GPU.kind: KIND_GPU/d' "$work/qa/L0_sequence_batcher/test.sh"
 find "$work/qa" \( -name config.pbtxt -o -name test.sh \) -exec sed -i '/sed /!s/KIND_GPU/KIND_CPU/g' {} +
 sed -i 's/KIND_GPU/KIND_MODEL/g' "$work/qa/L0_model_update/instance_update_test.py" # it needs two kinds
 # A test goes on after a failure, so that every case is seen: `set -e` and the end
@@ -178,7 +183,8 @@ extras() {
   [ "$1" != L0_mlflow ] || [ -e "$home/mlflow/.done" ] || {
     cp -r "$work/qa/L0_mlflow/mlflow-triton-plugin" "$home/" &&
       python3 -m venv --clear "$home/mlflow" &&
-      "$home/mlflow/bin/python" -m pip install --quiet --disable-pip-version-check onnx onnxruntime 'sqlalchemy<2.1' "$home/mlflow-triton-plugin" &&
+      "$home/mlflow/bin/python" -m pip install --quiet --disable-pip-version-check onnx onnxruntime 'sqlalchemy<2.1' \
+        "$home/mlflow-triton-plugin" &&
       touch "$home/mlflow/.done"
   }
 }
@@ -194,12 +200,16 @@ for t in $tests; do
   log=$home/log/${t//\//_}.log
   export QA_CASES=$home/cases/${t//\//_}
   : >"$QA_CASES"
-  (cd "$folder" && $alone bash -c "ip link set lo up 2>/dev/null; [ -z '$alone' ] || { mount -t tmpfs tmpfs /dev/shm; [ ! -d /opt/ml ] || mount -t tmpfs tmpfs /opt/ml; }; timeout -k 10 ${QA_TIMEOUT:-900} bash ./test.sh; exit \$?") >"$log" 2>&1
+  (cd "$folder" && $alone bash -c "ip link set lo up 2>/dev/null
+    [ -z '$alone' ] || { mount -t tmpfs tmpfs /dev/shm; [ ! -d /opt/ml ] || mount -t tmpfs tmpfs /opt/ml; }
+    timeout -k 10 ${QA_TIMEOUT:-900} bash ./test.sh; exit \$?") >"$log" 2>&1
   rc=$?
   passed=$(grep -c '^pass ' "$QA_CASES") bad=$(grep -c '^fail ' "$QA_CASES")
   if [ $rc = 0 ]; then word=pass; else word="FAIL ($rc, see ${log#"$root"/})" status=1; fi
   echo "$t: $word, $passed cases passed, $bad failed, $((SECONDS - begun)) s"
   sed -n 's/^fail /    case: /p' "$QA_CASES" | sort | uniq -c
-  grep -a '^\*\*\* .' "$log" | grep -vE 'Test (Result Verification )?(Failed|FAILED|Passed|PASSED)|(test|Test) (PASSED|FAILED|Passed)' | sort | uniq -c | sed 's/^/    said: /'
+  grep -a '^\*\*\* .' "$log" |
+    grep -vE 'Test (Result Verification )?(Failed|FAILED|Passed|PASSED)|(test|Test) (PASSED|FAILED|Passed)' |
+    sort | uniq -c | sed 's/^/    said: /'
 done
 exit $status

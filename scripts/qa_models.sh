@@ -26,8 +26,10 @@ make_models gen_qa_models.py --ensemble --variable --models_dir="$target/qa_ense
 make_models gen_qa_reshape_models.py --ensemble --models_dir="$target/qa_ensemble_model_repository/qa_reshape_model_repository"
 make_models gen_qa_identity_models.py --ensemble --models_dir="$target/qa_ensemble_model_repository/qa_identity_model_repository"
 make_models gen_qa_sequence_models.py --ensemble --models_dir="$target/qa_ensemble_model_repository/qa_sequence_model_repository"
-make_models gen_qa_sequence_models.py --ensemble --variable --models_dir="$target/qa_ensemble_model_repository/qa_variable_sequence_model_repository"
-make_models gen_qa_implicit_models.py --onnx --onnx_opset=13 --variable --models_dir="$target/qa_variable_sequence_implicit_model_repository"
+make_models gen_qa_sequence_models.py --ensemble --variable \
+  --models_dir="$target/qa_ensemble_model_repository/qa_variable_sequence_model_repository"
+make_models gen_qa_implicit_models.py --onnx --onnx_opset=13 --variable \
+  --models_dir="$target/qa_variable_sequence_implicit_model_repository"
 make_models gen_qa_dyna_sequence_implicit_models.py --onnx --onnx_opset=13 --models_dir="$target/qa_dyna_sequence_implicit_model_repository"
 make_models gen_qa_ort_scalar_models.py --onnx_opset=13 --models_dir="$target/qa_scalar_models"
 python -c 'import torch' 2>/dev/null &&
@@ -58,7 +60,9 @@ for folder in "$target"/*/onnx_* "$target"/*/*/*_onnx_*; do
   for other in plan openvino libtorch; do
     name=$(basename "$folder")
     copy=$(dirname "$folder")/${name/onnx_/${other}_}
-    [ ! -d "$folder" ] || [ -d "$copy" ] || { cp -r "$folder" "$copy" && sed -i "s/onnx_\([a-z0-9_]*\)\"/${other}_\1\"/" "$copy/config.pbtxt"; }
+    [ ! -d "$folder" ] || [ -d "$copy" ] || {
+      cp -r "$folder" "$copy" && sed -i "s/onnx_\([a-z0-9_]*\)\"/${other}_\1\"/" "$copy/config.pbtxt"
+    }
   done
 done
 # The outputs of those of PyTorch have other names.

@@ -74,12 +74,14 @@ fi
 # The emulator of Azure's storage is a program for Node; without it its tests
 # say that they are skipped.
 if command -v npm >/dev/null && [ ! -x .tools/azurite/node_modules/.bin/azurite-blob ]; then
-  RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 --prefix .tools/azurite azurite@3 ||
+  RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 \
+    --prefix .tools/azurite azurite@3 ||
     echo "setup: azurite is not installed" >&2
 fi
 # What the programs of docs/use/javascript.md and of docs/use/openai.md need.
 if command -v npm >/dev/null && [ ! -d .tools/javascript/node_modules/openai ]; then
-  RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 --prefix .tools/javascript \
+  RETRY_PAUSES=5 scripts/retry.sh npm install --silent --no-fund --no-audit --fetch-retries=2 --fetch-timeout=60000 \
+    --prefix .tools/javascript \
     @grpc/grpc-js@1 grpc-js-reflection-client@1 openai ||
     echo "setup: the packages for JavaScript are not installed" >&2
 fi

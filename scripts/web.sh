@@ -1,6 +1,7 @@
 #!/bin/bash
 # web.sh build: internal/dashboard/assets, what the server embeds, from web/.
-# web.sh check: whether the types of web/ are right, its tests pass and the assets are what it gives; says so where npm or its packages cannot be had.
+# web.sh check: whether the types of web/ are right, its tests pass and the assets are what it gives;
+# says so where npm or its packages cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 out=../internal/dashboard/assets

@@ -9,7 +9,10 @@ const made = mkdtempSync(join(tmpdir(), "neso-web-"));
 let status = 1;
 try {
   const entryPoints = readdirSync("test").filter((f) => f.endsWith(".test.ts")).map((f) => join("test", f));
-  await build({ entryPoints, bundle: true, platform: "node", format: "esm", target: "node20", outdir: made, outExtension: { ".js": ".mjs" }, logLevel: "warning" });
+  await build({
+    entryPoints, bundle: true, platform: "node", format: "esm", target: "node20",
+    outdir: made, outExtension: { ".js": ".mjs" }, logLevel: "warning",
+  });
   const files = readdirSync(made).map((f) => join(made, f));
   status = spawnSync(process.execPath, ["--test", "--test-reporter=dot", ...files], { stdio: "inherit" }).status ?? 1;
 } finally {

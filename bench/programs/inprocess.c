@@ -33,8 +33,8 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static TRITONSERVER_Error* give(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id, void* user,
-                                void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
+static TRITONSERVER_Error* give(TRITONSERVER_ResponseAllocator* a, const char* name, size_t size, TRITONSERVER_MemoryType type, int64_t id,
+                                void* user, void** buffer, void** buffer_user, TRITONSERVER_MemoryType* got, int64_t* got_id) {
   (void)a; (void)name; (void)type; (void)id; (void)user; (void)buffer_user;
   if (size > sizeof memory[0]) return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "too large");
   *buffer = memory[used++ % 4];
@@ -43,7 +43,8 @@ static TRITONSERVER_Error* give(TRITONSERVER_ResponseAllocator* a, const char* n
   return NULL;
 }
 
-static TRITONSERVER_Error* take_back(TRITONSERVER_ResponseAllocator* a, void* buffer, void* user, size_t size, TRITONSERVER_MemoryType type, int64_t id) {
+static TRITONSERVER_Error* take_back(TRITONSERVER_ResponseAllocator* a, void* buffer, void* user, size_t size,
+                                     TRITONSERVER_MemoryType type, int64_t id) {
   (void)a; (void)buffer; (void)user; (void)size; (void)type; (void)id;
   return NULL;
 }
@@ -102,7 +103,8 @@ int main(int argc, char** argv) {
       OK(TRITONSERVER_InferenceRequestNew(&r, s, argv[3], -1));
       for (int i = 0; i < names; i++) {
         OK(TRITONSERVER_InferenceRequestAddInput(r, argv[5 + i], TRITONSERVER_TYPE_FP32, shape + !batched, 1 + (uint64_t)batched));
-        OK(TRITONSERVER_InferenceRequestAppendInputData(r, argv[5 + i], values, (size_t)elements * sizeof *values, TRITONSERVER_MEMORY_CPU, 0));
+        OK(TRITONSERVER_InferenceRequestAppendInputData(r, argv[5 + i], values, (size_t)elements * sizeof *values,
+             TRITONSERVER_MEMORY_CPU, 0));
       }
       OK(TRITONSERVER_InferenceRequestSetReleaseCallback(r, on_release, NULL));
       OK(TRITONSERVER_InferenceRequestSetResponseCallback(r, allocator, NULL, on_response, NULL));

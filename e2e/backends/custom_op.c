@@ -11,7 +11,8 @@ typedef struct {
   const void *const *(*get_api)(uint32_t version);
 } api_base;
 
-enum { CREATE_DOMAIN = 26, DOMAIN_ADD = 27, ADD_DOMAIN = 28, DATA = 51, COUNT = 61, DIMS = 62, SHAPE = 65, INPUT = 90, OUTPUT = 91, RELEASE_SHAPE = 99 };
+enum { CREATE_DOMAIN = 26, DOMAIN_ADD = 27, ADD_DOMAIN = 28, DATA = 51, COUNT = 61, DIMS = 62, SHAPE = 65,
+       INPUT = 90, OUTPUT = 91, RELEASE_SHAPE = 99 };
 enum { FLOAT = 1, VERSION = 12 };
 
 static const void *const *api;

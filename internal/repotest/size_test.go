@@ -20,6 +20,9 @@ var exempt = map[string]string{
 	"internal/inferencepb":  "generated",
 	"internal/cli/table.go": "one table: the options of neso serve, a row each",
 
+	"internal/dashboard/assets/main.js":   "generated",
+	"internal/dashboard/assets/style.css": "generated",
+
 	"include/triton/core/tritonserver.h": "one header in the interface that it is of",
 }
 
@@ -45,13 +48,13 @@ func sources(t *testing.T, visit func(path string, text []byte)) {
 		name := d.Name()
 		if d.IsDir() {
 			if rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "dist" || name == "build" ||
-				name == "__pycache__" || name == "node_modules") {
+				name == "__pycache__" || name == "node_modules" || name == "target") {
 				return filepath.SkipDir
 			}
 			return nil
 		}
 		switch filepath.Ext(name) {
-		case ".go", ".py", ".c", ".h", ".js", ".ts":
+		case ".go", ".py", ".c", ".h", ".cc", ".cpp", ".hpp", ".rs", ".java", ".js", ".mjs", ".ts", ".css", ".html", ".sh", ".proto":
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
@@ -73,7 +76,8 @@ func TestFileAndPackageSize(t *testing.T) {
 			return
 		}
 		n := bytes.Count(text, []byte("\n"))
-		tests := strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.Base(path), "test_")
+		tests := strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.Base(path), "test_") ||
+			strings.HasSuffix(path, "Test.java") || strings.HasSuffix(path, ".test.ts")
 		most := maxFile
 		if tests {
 			most = maxTests

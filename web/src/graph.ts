@@ -59,7 +59,16 @@ export function graph(steps: EnsembleStep[], own: Row | undefined, rowOf: (model
   const between = new Map<string, number>();
   return svg(
     "svg",
-    { width: w, height: tall, viewBox: `0 0 ${w} ${tall}`, class: "graph", role: "img", "aria-label": edges.map((e) => `${visible(nodes[e.from]!.label)} to ${visible(nodes[e.to]!.label)}: ${visible(e.tensor)}, ${e.rate}`).join("; ") },
+    {
+      width: w,
+      height: tall,
+      viewBox: `0 0 ${w} ${tall}`,
+      class: "graph",
+      role: "img",
+      "aria-label": edges
+        .map((e) => `${visible(nodes[e.from]!.label)} to ${visible(nodes[e.to]!.label)}: ${visible(e.tensor)}, ${e.rate}`)
+        .join("; "),
+    },
     ...edges.map((e) => {
       const a = nodes[e.from]!;
       const b = nodes[e.to]!;
@@ -72,7 +81,12 @@ export function graph(steps: EnsembleStep[], own: Row | undefined, rowOf: (model
         "g",
         {},
         svg("path", { d: `M${x1} ${y1}C${bend} ${y1} ${bend} ${y2} ${x2} ${y2}`, class: "edge" }),
-        svg("text", { x: bend, y: (y1 + y2) / 2 - 3, class: "edge-label" }, `${cut(e.tensor, 12)} ${e.rate}`, svg("title", {}, visible(e.tensor))),
+        svg(
+          "text",
+          { x: bend, y: (y1 + y2) / 2 - 3, class: "edge-label" },
+          `${cut(e.tensor, 12)} ${e.rate}`,
+          svg("title", {}, visible(e.tensor)),
+        ),
       );
     }),
     ...nodes.map((n) =>

@@ -40,7 +40,12 @@ export class VirtualTable<T> {
       this.heads.push(cell);
       head.append(cell);
     });
-    this.scroller = h("div", { class: "vt", role: "table", "aria-label": label, tabindex: 0 }, h("div", { role: "rowgroup", class: "vt-top" }, head), this.body);
+    this.scroller = h(
+      "div",
+      { class: "vt", role: "table", "aria-label": label, tabindex: 0 },
+      h("div", { role: "rowgroup", class: "vt-top" }, head),
+      this.body,
+    );
     this.scroller.addEventListener("scroll", () => this.later(), { passive: true });
     this.element = this.scroller;
     new ResizeObserver(() => this.later()).observe(this.scroller);
@@ -72,7 +77,13 @@ export class VirtualTable<T> {
       e.querySelector("svg")?.remove();
       if (i !== this.by) return e.removeAttribute("aria-sort");
       e.setAttribute("aria-sort", this.up ? "ascending" : "descending");
-      e.querySelector("button")?.append(svg("svg", { viewBox: "0 0 10 10", class: "arrow", "aria-hidden": "true" }, svg("path", { d: this.up ? "M1 8 5 2 9 8z" : "M1 2 5 8 9 2z" })));
+      e.querySelector("button")?.append(
+        svg(
+          "svg",
+          { viewBox: "0 0 10 10", class: "arrow", "aria-hidden": "true" },
+          svg("path", { d: this.up ? "M1 8 5 2 9 8z" : "M1 2 5 8 9 2z" }),
+        ),
+      );
     });
   }
 

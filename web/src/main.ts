@@ -34,7 +34,8 @@ function route(): void {
     // a broken address shows the list
   }
   document.title = `Neso: ${visible(decoded) || entry!.title}`;
-  for (const a of links) a.hash.split("/")[1] === (views[where] ? where : "models") ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current");
+  for (const a of links)
+    a.hash.split("/")[1] === (views[where] ? where : "models") ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current");
   end = entry!.view(main, decoded);
 }
 
@@ -98,7 +99,10 @@ let run = 0;
 feed.follow(() => {
   if (feed.server && feed.server.started !== run) {
     run = feed.server.started; // each run of the server may have other routes
-    void about().then((a) => (chat.hidden = !a.openai), () => (run = 0));
+    void about().then(
+      (a) => (chat.hidden = !a.openai),
+      () => (run = 0),
+    );
   }
   live.classList.toggle("bad", feed.trouble !== "");
   say(live, feed.trouble ? `Not live: ${visible(feed.trouble)}` : "Live");

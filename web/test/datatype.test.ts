@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Datatype, datatypes, decode, encode, encodeNumbers, joinBytes, narrow, rangeOf, splitBytes, widen } from "../src/try/datatype";
+import {
+  type Datatype,
+  datatypes,
+  decode,
+  encode,
+  encodeNumbers,
+  joinBytes,
+  narrow,
+  rangeOf,
+  splitBytes,
+  widen,
+} from "../src/try/datatype";
 
 test("whole numbers are exact, to the ends of their ranges", () => {
   for (const d of datatypes.filter((d) => d.includes("INT"))) {
@@ -8,7 +19,11 @@ test("whole numbers are exact, to the ends of their ranges", () => {
     const all = [least, least + 1n, 0n, most - 1n, most].map(String);
     assert.deepEqual(decode(d, encode(d, all)), all, d);
     for (const wrong of [String(most + 1n), String(least - 1n), "1.5", "x", "", "1e3", "0x1"]) {
-      assert.throws(() => encode(d, ["0", wrong]), new RegExp(`element 2: expected a whole number from ${least} to ${most}`), `${d} ${wrong}`);
+      assert.throws(
+        () => encode(d, ["0", wrong]),
+        new RegExp(`element 2: expected a whole number from ${least} to ${most}`),
+        `${d} ${wrong}`,
+      );
     }
   }
   assert.deepEqual(decode("INT64", encode("INT64", ["9007199254740993", "+7", "-0", "3.0"])), ["9007199254740993", "7", "0", "3"]);
@@ -16,7 +31,18 @@ test("whole numbers are exact, to the ends of their ranges", () => {
 });
 
 test("floats are as their bits", () => {
-  const texts = ["0.1", "-0", "16777216", "3.4028235e+38", "1e-45", "NaN", "Infinity", "-Infinity", "1.17549435e-38", "0.30000001192092896"];
+  const texts = [
+    "0.1",
+    "-0",
+    "16777216",
+    "3.4028235e+38",
+    "1e-45",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1.17549435e-38",
+    "0.30000001192092896",
+  ];
   const back = decode("FP32", encode("FP32", texts));
   assert.deepEqual(encode("FP32", back), encode("FP32", texts));
   assert.equal(back[0], "0.1");
@@ -34,12 +60,16 @@ test("floats are as their bits", () => {
 });
 
 test("small floats round half to even, and come back from all their bits", () => {
-  const known: [number, number][] = [[1, 0x3c00], [-2, 0xc000], [65504, 0x7bff], [65519.99, 0x7bff], [65520, 0x7c00], [2 ** -24, 1], [2 ** -25, 0], [3 * 2 ** -25, 2], [2049, 0x6800], [2051, 0x6802]]; // prettier-ignore
+  const known: [number, number][] = [[1, 0x3c00], [-2, 0xc000], [65504, 0x7bff], [65519.99, 0x7bff], [65520, 0x7c00],
+    [2 ** -24, 1], [2 ** -25, 0], [3 * 2 ** -25, 2], [2049, 0x6800], [2051, 0x6802]]; // prettier-ignore
   for (const [x, bits] of known) assert.equal(narrow(x, 5, 10), bits, String(x));
   assert.equal(narrow(1.00390625, 8, 7), 0x3f80); // half way: to even
   assert.equal(narrow(1.01171875, 8, 7), 0x3f82);
   assert.equal(narrow(3.4e38, 8, 7), 0x7f80);
-  for (const [exponent, mantissa] of [[5, 10], [8, 7]] as const) {
+  for (const [exponent, mantissa] of [
+    [5, 10],
+    [8, 7],
+  ] as const) {
     for (let bits = 0; bits < 65536; bits++) {
       const x = widen(bits, exponent, mantissa);
       if (Number.isNaN(x)) continue;

@@ -12,10 +12,15 @@ function stream(...pieces: string[]): ReadableStream<Uint8Array> {
   });
 }
 
-const chunk = (delta: object, more: object = {}): string => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null, ...more }] })}\n\n`;
+const chunk = (delta: object, more: object = {}): string =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null, ...more }] })}\n\n`;
 
 test("a reply is read piece by piece, wherever its events are cut", async () => {
-  const whole = chunk({ role: "assistant", content: "" }) + chunk({ content: "größe" }) + chunk({ content: " 三" }) + chunk({}, { finish_reason: "length" });
+  const whole =
+    chunk({ role: "assistant", content: "" }) +
+    chunk({ content: "größe" }) +
+    chunk({ content: " 三" }) +
+    chunk({}, { finish_reason: "length" });
   const usage = `data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } })}\n\ndata: [DONE]\n\n`;
   for (const at of [1, 7, 50, 200]) {
     const pieces: string[] = [];
@@ -26,9 +31,18 @@ test("a reply is read piece by piece, wherever its events are cut", async () => 
 });
 
 test("a reply that fails or breaks off says so", async () => {
-  await assert.rejects(read(stream(chunk({ content: "a" }), 'data: {"error":{"message":"no room"}}\n\n'), () => undefined), /no room/);
-  await assert.rejects(read(stream(chunk({ content: "a" })), () => undefined), /ended before/);
-  await assert.rejects(read(stream("data: nothing\n\n"), () => undefined), SyntaxError);
+  await assert.rejects(
+    read(stream(chunk({ content: "a" }), 'data: {"error":{"message":"no room"}}\n\n'), () => undefined),
+    /no room/,
+  );
+  await assert.rejects(
+    read(stream(chunk({ content: "a" })), () => undefined),
+    /ended before/,
+  );
+  await assert.rejects(
+    read(stream("data: nothing\n\n"), () => undefined),
+    SyntaxError,
+  );
 });
 
 test("calls of tools are told", async () => {
@@ -40,12 +54,25 @@ test("calls of tools are told", async () => {
 test("wishes are read, and what is wrong with them is said", () => {
   const none = { temperature: "", most: " ", seed: "", stop: "\n" };
   assert.deepEqual(wishes(none), {});
-  assert.deepEqual(wishes({ temperature: "0.5", most: "7", seed: "-3", stop: "END\n\\n\\n" }), { temperature: 0.5, max_tokens: 7, seed: -3, stop: ["END", "\n\n"] });
-  for (const [field, text, error] of [["temperature", "3", /Temperature: expected a number from 0 to 2, got 3/], ["most", "1.5", /Most tokens: expected a whole/], ["seed", "x", /Seed: .*got x/]] as const) {
+  assert.deepEqual(wishes({ temperature: "0.5", most: "7", seed: "-3", stop: "END\n\\n\\n" }), {
+    temperature: 0.5,
+    max_tokens: 7,
+    seed: -3,
+    stop: ["END", "\n\n"],
+  });
+  for (const [field, text, error] of [
+    ["temperature", "3", /Temperature: expected a number from 0 to 2, got 3/],
+    ["most", "1.5", /Most tokens: expected a whole/],
+    ["seed", "x", /Seed: .*got x/],
+  ] as const) {
     assert.throws(() => wishes({ ...none, [field]: text }), error);
   }
   assert.deepEqual(JSON.parse(body("m", [{ role: "user", content: "x" }], { seed: 1 })), {
-    model: "m", messages: [{ role: "user", content: "x" }], seed: 1, stream: true, stream_options: { include_usage: true },
+    model: "m",
+    messages: [{ role: "user", content: "x" }],
+    seed: 1,
+    stream: true,
+    stream_options: { include_usage: true },
   });
 });
 

@@ -110,9 +110,11 @@ static void ask(TRITONREPOAGENT_Agent* agent, TRITONREPOAGENT_AgentModel* model,
   TRITONREPOAGENT_ModelParameterCount(agent, model, &n);
   answer("ModelParameter behind the last", TRITONREPOAGENT_ModelParameter(agent, model, n, &name, &value));
   answer("ModelConfig version 2", TRITONREPOAGENT_ModelConfig(agent, model, 2, &message));
-  answer("LocationAcquire remote", TRITONREPOAGENT_ModelRepositoryLocationAcquire(agent, model, TRITONREPOAGENT_ARTIFACT_REMOTE_FILESYSTEM, &place));
+  answer("LocationAcquire remote",
+         TRITONREPOAGENT_ModelRepositoryLocationAcquire(agent, model, TRITONREPOAGENT_ARTIFACT_REMOTE_FILESYSTEM, &place));
   answer("LocationAcquire", TRITONREPOAGENT_ModelRepositoryLocationAcquire(agent, model, TRITONREPOAGENT_ARTIFACT_FILESYSTEM, &place));
-  answer("LocationAcquire again", TRITONREPOAGENT_ModelRepositoryLocationAcquire(agent, model, TRITONREPOAGENT_ARTIFACT_FILESYSTEM, &other));
+  answer("LocationAcquire again",
+         TRITONREPOAGENT_ModelRepositoryLocationAcquire(agent, model, TRITONREPOAGENT_ARTIFACT_FILESYSTEM, &other));
   tell("  the same place: %s", place && other && !strcmp(place, other) ? "yes" : "no");
   if (place) answer("LocationRelease", TRITONREPOAGENT_ModelRepositoryLocationRelease(agent, model, place));
   answer("LocationRelease twice", TRITONREPOAGENT_ModelRepositoryLocationRelease(agent, model, place ? place : "/nowhere"));

@@ -66,7 +66,8 @@ TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
   if (!ok("BackendMemoryManager", TRITONBACKEND_BackendMemoryManager(backend, &manager))) return NULL;
   for (uint64_t size = 0; size <= 64; size += 64) {
     TRITONSERVER_Error* e = TRITONBACKEND_MemoryManagerAllocate(manager, &memory, TRITONSERVER_MEMORY_CPU, 0, size);
-    if (ok("MemoryManagerAllocate", e)) DONE("MemoryManagerFree", TRITONBACKEND_MemoryManagerFree(manager, memory, TRITONSERVER_MEMORY_CPU, 0));
+    if (ok("MemoryManagerAllocate", e))
+      DONE("MemoryManagerFree", TRITONBACKEND_MemoryManagerFree(manager, memory, TRITONSERVER_MEMORY_CPU, 0));
   }
   return NULL;
 }
@@ -92,7 +93,8 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
     DONE("BackendSetExecutionPolicy late", TRITONBACKEND_BackendSetExecutionPolicy(backend, TRITONBACKEND_EXECUTION_BLOCKING));
   }
   document("ModelConfig", TRITONBACKEND_ModelConfig(model, 1, &config), &config, true);
-  for (uint32_t v = 0; v <= 2; v += 2) document("ModelConfig of another version", TRITONBACKEND_ModelConfig(model, v, &config), &config, true);
+  for (uint32_t v = 0; v <= 2; v += 2)
+    document("ModelConfig of another version", TRITONBACKEND_ModelConfig(model, v, &config), &config, true);
   if (ok("ModelConfig", TRITONBACKEND_ModelConfig(model, 1, &config))) {
     DONE("ModelSetConfig of version 2", TRITONBACKEND_ModelSetConfig(model, 2, config));
     DONE("its message deleted", TRITONSERVER_MessageDelete(config));
@@ -127,8 +129,8 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
     SHOW("ModelInstanceProfileName", TRITONBACKEND_ModelInstanceProfileName(instance, i, &name), "%s", name);
   SHOW("ModelInstanceSecondaryDeviceCount", TRITONBACKEND_ModelInstanceSecondaryDeviceCount(instance, &count), "%u", count);
   for (uint32_t i = 0; i <= count; i++)
-    SHOW("ModelInstanceSecondaryDeviceProperties", TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(instance, i, &kind_name, &id), "%s %d",
-         kind_name, (int)id);
+    SHOW("ModelInstanceSecondaryDeviceProperties", TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(instance, i, &kind_name, &id),
+         "%s %d", kind_name, (int)id);
   SHOW("ModelInstanceState", TRITONBACKEND_ModelInstanceState(instance, &state), "%s", state ? "set" : "null");
   DONE("ModelInstanceSetState", TRITONBACKEND_ModelInstanceSetState(instance, &tell));
   if (ok("ModelInstanceModel", TRITONBACKEND_ModelInstanceModel(instance, &model)))
@@ -170,9 +172,11 @@ static void about_request(TRITONBACKEND_Request* r) {
   SHOW("RequestOutputCount", TRITONBACKEND_RequestOutputCount(r, &n), "%u", n);
   for (uint32_t i = 0; i <= n; i++) SHOW("RequestOutputName", TRITONBACKEND_RequestOutputName(r, i, &text), "%s", text);
   size_t wanted = 64;
-  SHOW("RequestOutputBufferProperties", TRITONBACKEND_RequestOutputBufferProperties(r, "OUT0", &wanted, &memory, &id), "%d %d", memory, (int)id);
+  SHOW("RequestOutputBufferProperties", TRITONBACKEND_RequestOutputBufferProperties(r, "OUT0", &wanted, &memory, &id),
+       "%d %d", memory, (int)id);
   memory = TRITONSERVER_MEMORY_CPU;
-  SHOW("RequestOutputBufferProperties without a size", TRITONBACKEND_RequestOutputBufferProperties(r, "OUT0", NULL, &memory, &id), "%d", memory);
+  SHOW("RequestOutputBufferProperties without a size", TRITONBACKEND_RequestOutputBufferProperties(r, "OUT0", NULL, &memory, &id),
+       "%d", memory);
   (void)size;
 }
 
@@ -190,23 +194,23 @@ static void about_input(TRITONBACKEND_Request* r) {
   int64_t id;
   const void* buffer = NULL;
   if (!ok("RequestInput", TRITONBACKEND_RequestInput(r, "IN0", &input))) return;
-  SHOW("InputProperties", TRITONBACKEND_InputProperties(input, &name, &datatype, &shape, &dims, &size, &count), "%s %d [%d,%d] %u %d %u", name, datatype,
-       (int)shape[0], (int)shape[1], dims, (int)size, count);
+  SHOW("InputProperties", TRITONBACKEND_InputProperties(input, &name, &datatype, &shape, &dims, &size, &count),
+       "%s %d [%d,%d] %u %d %u", name, datatype, (int)shape[0], (int)shape[1], dims, (int)size, count);
   DONE("InputProperties of nothing", TRITONBACKEND_InputProperties(input, NULL, NULL, NULL, NULL, NULL, NULL));
   for (int i = 0; i < 3; i++) {
     SHOW("InputPropertiesForHostPolicy",
-         TRITONBACKEND_InputPropertiesForHostPolicy(input, policies[i], &name, &datatype, &shape, &dims, &size, &count), "%s %d %u %d %u", name,
-         datatype, dims, (int)size, count);
+         TRITONBACKEND_InputPropertiesForHostPolicy(input, policies[i], &name, &datatype, &shape, &dims, &size, &count),
+         "%s %d %u %d %u", name, datatype, dims, (int)size, count);
     for (uint32_t k = 0; k < 2; k++) {
       memory = TRITONSERVER_MEMORY_GPU, id = 7;
-      SHOW("InputBufferForHostPolicy", TRITONBACKEND_InputBufferForHostPolicy(input, policies[i], k, &buffer, &size, &memory, &id), "%s %d %d %d",
-           buffer ? "there" : "null", (int)size, memory, (int)id);
+      SHOW("InputBufferForHostPolicy", TRITONBACKEND_InputBufferForHostPolicy(input, policies[i], k, &buffer, &size, &memory, &id),
+           "%s %d %d %d", buffer ? "there" : "null", (int)size, memory, (int)id);
     }
   }
   for (uint32_t k = 0; k < 2; k++) {
     memory = TRITONSERVER_MEMORY_CPU, id = 0;
-    SHOW("InputBuffer", TRITONBACKEND_InputBuffer(input, k, &buffer, &size, &memory, &id), "%s %d %d %d", buffer ? "there" : "null", (int)size, memory,
-         (int)id);
+    SHOW("InputBuffer", TRITONBACKEND_InputBuffer(input, k, &buffer, &size, &memory, &id), "%s %d %d %d",
+         buffer ? "there" : "null", (int)size, memory, (int)id);
     attributes = NULL;
     if (!ok("InputBufferAttributes", TRITONBACKEND_InputBufferAttributes(input, k, &buffer, &attributes)) || !attributes) continue;
     SHOW("InputBufferAttributes", TRITONSERVER_BufferAttributesByteSize(attributes, &told), "%s %d", buffer ? "there" : "null", (int)told);
@@ -234,9 +238,11 @@ static void about_response(TRITONBACKEND_Request* r) {
   DONE("OutputBuffer again", TRITONBACKEND_OutputBuffer(out, &buffer, 8, &memory, &id));
   DONE("ResponseOutput of the same name", TRITONBACKEND_ResponseOutput(p, &again, "OUT0", TRITONSERVER_TYPE_INT32, two, 2));
   DONE("ResponseOutput that the model does not have", TRITONBACKEND_ResponseOutput(p, &again, "NONE", TRITONSERVER_TYPE_INT32, two, 2));
-  SHOW("InferenceResponseOutput", TRITONBACKEND_InferenceResponseOutput(p, 0, &name, &datatype, &shape, &dims), "%s %d %d", name, datatype, (int)dims);
+  SHOW("InferenceResponseOutput", TRITONBACKEND_InferenceResponseOutput(p, 0, &name, &datatype, &shape, &dims), "%s %d %d",
+       name, datatype, (int)dims);
   DONE("InferenceResponseOutput behind", TRITONBACKEND_InferenceResponseOutput(p, 9, &name, &datatype, &shape, &dims));
-  SHOW("InferenceResponseOutputByName", TRITONBACKEND_InferenceResponseOutputByName(p, "OUT0", &datatype, &shape, &dims), "%d %d", datatype, (int)dims);
+  SHOW("InferenceResponseOutputByName", TRITONBACKEND_InferenceResponseOutputByName(p, "OUT0", &datatype, &shape, &dims), "%d %d",
+       datatype, (int)dims);
   DONE("InferenceResponseOutputByName of none", TRITONBACKEND_InferenceResponseOutputByName(p, "ABSENT", &datatype, &shape, &dims));
   DONE("ResponseSetStringParameter", TRITONBACKEND_ResponseSetStringParameter(p, "s", "v"));
   DONE("ResponseSetStringParameter again", TRITONBACKEND_ResponseSetStringParameter(p, "s", "w"));

@@ -150,7 +150,9 @@ static void poll(const char* repository) {
   snprintf(path, sizeof path, "%s/polled/config.pbtxt", repository);
   FILE* f = fopen(path, "w");
   WANT(f);
-  fputs("backend: \"identity\"\ninput { name: \"X\" data_type: TYPE_FP32 dims: [ -1 ] }\noutput { name: \"Y\" data_type: TYPE_FP32 dims: [ -1 ] }\n", f);
+  fputs("backend: \"identity\"\n"
+        "input { name: \"X\" data_type: TYPE_FP32 dims: [ -1 ] }\n"
+        "output { name: \"Y\" data_type: TYPE_FP32 dims: [ -1 ] }\n", f);
   WANT(!fclose(f));
   OK(TRITONSERVER_ServerModelIsReady(s, "polled", -1, &ready));
   WANT(!ready);

@@ -88,11 +88,14 @@ int main(int argc, char** argv) {
           "expected 1 inputs but got 0");
   WANT(released == 1); /* also the trace of what was refused comes back */
   OK(TRITONSERVER_InferenceRequestDelete(c.request));
-#define STEP(model) model ":COMPUTE_START " model ":COMPUTE_INPUT_END " model ":COMPUTE_OUTPUT_START " model ":COMPUTE_END " model ":REQUEST_END " model ":released "
+#define STEP(model) \
+  model ":COMPUTE_START " model ":COMPUTE_INPUT_END " model ":COMPUTE_OUTPUT_START " \
+  model ":COMPUTE_END " model ":REQUEST_END " model ":released "
   traced(s, "identity", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS,
          "identity:REQUEST_START identity:QUEUE_START RESPONSE " STEP("identity") "RELEASE ");
   traced(s, "identity", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS | TRITONSERVER_TRACE_LEVEL_TENSORS,
-         "identity:REQUEST_START identity:QUEUE_START identity:TENSOR_QUEUE_INPUT=X identity:TENSOR_BACKEND_OUTPUT=Y RESPONSE " STEP("identity") "RELEASE ");
+         "identity:REQUEST_START identity:QUEUE_START identity:TENSOR_QUEUE_INPUT=X identity:TENSOR_BACKEND_OUTPUT=Y RESPONSE "
+         STEP("identity") "RELEASE ");
   traced(s, "identity", TRITONSERVER_TRACE_LEVEL_TENSORS,
          "identity:TENSOR_QUEUE_INPUT=X identity:TENSOR_BACKEND_OUTPUT=Y RESPONSE identity:released RELEASE ");
   traced(s, "chain", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS | TRITONSERVER_TRACE_LEVEL_TENSORS,

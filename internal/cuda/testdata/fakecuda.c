@@ -241,7 +241,8 @@ int cuMemAlloc_v2(address *p, size_t size) {
 		r = map(name, size, place(), 1, O_CREAT | O_EXCL);
 	} else {
 		for (r = regions; r < regions + MAX_REGIONS && r->refs; r++) {}
-		if (r < regions + MAX_REGIONS) *r = (region){.at = (address)(size_t)calloc(1, size) ^ flip, .size = size, .device = place(), .refs = 1, .own = 1};
+		if (r < regions + MAX_REGIONS)
+			*r = (region){.at = (address)(size_t)calloc(1, size) ^ flip, .size = size, .device = place(), .refs = 1, .own = 1};
 		else r = NULL;
 	}
 	if (r) *p = r->at;

@@ -157,7 +157,8 @@ async function load() {
     return;
   }
   byId('version').textContent = 'interface ' + doc.info.version;
-  const sections = new Map(doc.tags.map((tag) => [tag.name, make('section', {}, make('h2', {}, tag.name), make('p', {}, tag.description))]));
+  const sections = new Map(doc.tags.map((tag) => [tag.name, make('section', {},
+    make('h2', {}, tag.name), make('p', {}, tag.description))]));
   // Requests to a model that is loaded come before those to any model.
   const paths = Object.entries(doc.paths).sort(([a], [b]) => a.includes('{') - b.includes('{'));
   let count = 0;

@@ -80,7 +80,14 @@ class ChatPage {
     form.addEventListener("keydown", (e) => {
       if (e.key === "Escape" && this.running) this.halt();
     });
-    for (const [field, of] of [[this.text, "draft"], [this.system, "system"], [this.temperature, "temperature"], [this.most, "most"], [this.seed, "seed"], [this.stop, "stop"]] as const) {
+    for (const [field, of] of [
+      [this.text, "draft"],
+      [this.system, "system"],
+      [this.temperature, "temperature"],
+      [this.most, "most"],
+      [this.seed, "seed"],
+      [this.stop, "stop"],
+    ] as const) {
       field.value = kept[of];
       field.addEventListener("input", () => (kept[of] = field.value));
     }
@@ -189,10 +196,16 @@ class ChatPage {
     let first = 0;
     let whole = false;
     try {
-      const stream = await request("api/v1/chat/completions", { method: "POST", headers: { "Content-Type": "application/json" }, body: text, signal: running.signal });
+      const stream = await request("api/v1/chat/completions", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: text,
+        signal: running.signal,
+      });
       const told = await read(stream.body!, (piece) => {
         first ||= performance.now();
-        if (reply.content.length + piece.length > mostText) throw new Error(`the reply is longer than ${mostText} characters, more than this page takes`);
+        if (reply.content.length + piece.length > mostText)
+          throw new Error(`the reply is longer than ${mostText} characters, more than this page takes`);
         reply.content += piece;
         answer.more(piece);
       });
@@ -226,12 +239,25 @@ class ChatPage {
   /** lines shows the call as a line of a shell. */
   private async lines(text: string): Promise<void> {
     const server = await about();
-    const options = ["curl -sSN --fail-with-body", shell(`${publicURL(server)}/v1/chat/completions`), "-H 'Content-Type: application/json'"];
+    const options = [
+      "curl -sSN --fail-with-body",
+      shell(`${publicURL(server)}/v1/chat/completions`),
+      "-H 'Content-Type: application/json'",
+    ];
     if (server.keys) options.push('-H "Authorization: Bearer $NESO_KEY"');
     options.push(`--data-binary ${shell(text)}`);
     put(
       this.program,
-      h("details", {}, h("summary", {}, "The same in a shell"), h("pre", { class: "try-code", tabindex: 0, role: "region", "aria-label": "The call as a line of a shell" }, readable(options.join(" \\\n  ")))),
+      h(
+        "details",
+        {},
+        h("summary", {}, "The same in a shell"),
+        h(
+          "pre",
+          { class: "try-code", tabindex: 0, role: "region", "aria-label": "The call as a line of a shell" },
+          readable(options.join(" \\\n  ")),
+        ),
+      ),
     );
   }
 }

@@ -10,7 +10,13 @@ export function logPage(main: HTMLElement): () => void {
   const filter = h("input", { type: "search", id: "log-filter", autocomplete: "off", spellcheck: false });
   const lines = h("ol", { class: "log", tabindex: 0, "aria-label": "Log" });
   const note = h("p", { class: "note" });
-  put(main, h("h1", {}, "Log"), h("div", { class: "row" }, h("label", { for: "level" }, "From level"), level, h("label", { for: "log-filter" }, "Containing"), filter), note, lines);
+  put(
+    main,
+    h("h1", {}, "Log"),
+    h("div", { class: "row" }, h("label", { for: "level" }, "From level"), level, h("label", { for: "log-filter" }, "Containing"), filter),
+    note,
+    lines,
+  );
   let shown: unknown;
   const draw = (force: boolean): void => {
     if (feed.log === null) {
@@ -25,7 +31,9 @@ export function logPage(main: HTMLElement): () => void {
     const below = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
     put(
       lines,
-      ...feed.log.filter((l) => levels.indexOf(l.level) >= least && (!want || l.text.toLowerCase().includes(want))).map((l) => h("li", { "data-level": l.level }, visible(l.text))),
+      ...feed.log
+        .filter((l) => levels.indexOf(l.level) >= least && (!want || l.text.toLowerCase().includes(want)))
+        .map((l) => h("li", { "data-level": l.level }, visible(l.text))),
     );
     put(note, "The last 500 lines, cut after 2,048 bytes.");
     if (below) lines.scrollTop = lines.scrollHeight;

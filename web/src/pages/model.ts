@@ -99,10 +99,13 @@ class ModelPage {
   begin(): void {
     this.unfollow = feed.follow(() => this.draw());
     void this.poll();
-    void about().then((a) => {
-      this.offer(a);
-      if (a.openai) void this.offerTalk();
-    }, () => undefined);
+    void about().then(
+      (a) => {
+        this.offer(a);
+        if (a.openai) void this.offerTalk();
+      },
+      () => undefined,
+    );
   }
 
   end(): void {
@@ -143,9 +146,20 @@ class ModelPage {
       const [metadata, config, server] = await Promise.all([getJSON<ModelMetadata>(at), getJSON<ModelConfig>(`${at}/config`), about()]);
       if (this.ended) return;
       if (!server.use) {
-        return put(this.trial, h("h2", {}, "Try it"), h("p", { class: "note" }, "Without keys, this page is for reading only on other machines than the server's."));
+        return put(
+          this.trial,
+          h("h2", {}, "Try it"),
+          h("p", { class: "note" }, "Without keys, this page is for reading only on other machines than the server's."),
+        );
       }
-      this.unmount = mountTry(this.trial, { name: this.model, version: metadata.versions?.at(-1) ?? "", config, metadata, url: publicURL(server), keys: server.keys });
+      this.unmount = mountTry(this.trial, {
+        name: this.model,
+        version: metadata.versions?.at(-1) ?? "",
+        config,
+        metadata,
+        url: publicURL(server),
+        keys: server.keys,
+      });
     } catch (e) {
       this.tried = "";
       put(this.trial, h("p", { class: "note" }, "It cannot be tried: ", visible(e instanceof Error ? e.message : String(e))));
@@ -156,8 +170,17 @@ class ModelPage {
     const rows = this.rows();
     put(this.versions, versionTable(rows));
     const latest = rows.findLast((r) => r.state === "READY") ?? rows.at(-1);
-    const past = latest && [...feed.past.entries()].find(([k]) => (JSON.parse(k) as string[])[1] === this.model && (JSON.parse(k) as string[])[2] === latest.version)?.[1];
-    put(this.charts, h("div", { class: "tile" }, line(past?.requests ?? [], "Requests/s", count)), h("div", { class: "tile" }, line(past?.p99 ?? [], "p99", time)), latest && phaseTable(latest));
+    const past =
+      latest &&
+      [...feed.past.entries()].find(
+        ([k]) => (JSON.parse(k) as string[])[1] === this.model && (JSON.parse(k) as string[])[2] === latest.version,
+      )?.[1];
+    put(
+      this.charts,
+      h("div", { class: "tile" }, line(past?.requests ?? [], "Requests/s", count)),
+      h("div", { class: "tile" }, line(past?.p99 ?? [], "p99", time)),
+      latest && phaseTable(latest),
+    );
     put(
       this.batching,
       latest?.sizes ? bars("Batches by size", latest.sizes) : null,
@@ -166,10 +189,19 @@ class ModelPage {
       latest?.hits || latest?.misses ? bars("Response cache", { hits: latest.hits ?? 0, misses: latest.misses ?? 0 }) : null,
     );
     const steps = this.details.findLast((d) => d.json?.ensemble_scheduling)?.json?.ensemble_scheduling?.step;
-    if (steps) fill(this.drawing, graph(steps, latest, (m) => [...feed.rows.values()].findLast((r) => r.name === m && r.state === "READY")));
+    if (steps)
+      fill(
+        this.drawing,
+        graph(steps, latest, (m) => [...feed.rows.values()].findLast((r) => r.name === m && r.state === "READY")),
+      );
     if ((this.last[0] === feed.slow && this.last[1] === feed.failures) || used(this.requests)) return;
     this.last = [feed.slow, feed.failures];
-    put(this.requests, slowest(feed.slow.filter((r) => r.model === this.model)), legend(), failures(feed.failures.filter((r) => r.model === this.model)));
+    put(
+      this.requests,
+      slowest(feed.slow.filter((r) => r.model === this.model)),
+      legend(),
+      failures(feed.failures.filter((r) => r.model === this.model)),
+    );
   }
 
   private drawDetails(): void {
@@ -182,7 +214,14 @@ class ModelPage {
     this.configured = of;
     put(
       this.configs,
-      h("section", {}, h("h2", {}, "Configuration as given"), newest.given === undefined ? h("p", { class: "note" }, "There is no configuration file: the server has made it.") : code(newest.file ?? "config.pbtxt", newest.given)),
+      h(
+        "section",
+        {},
+        h("h2", {}, "Configuration as given"),
+        newest.given === undefined
+          ? h("p", { class: "note" }, "There is no configuration file: the server has made it.")
+          : code(newest.file ?? "config.pbtxt", newest.given),
+      ),
       h("section", {}, h("h2", {}, "Configuration as completed"), code("completed", newest.config ?? "")),
     );
   }
@@ -194,7 +233,11 @@ class ModelPage {
         {},
         h("th", { scope: "row" }, name(i.name)),
         h("td", {}, i.kind.replace("KIND_", "") + (i.kind === "KIND_GPU" ? ` ${i.device}` : "")),
-        h("td", { "data-state": i.down || i.fails ? "UNAVAILABLE" : "READY" }, i.passive ? "passive" : i.down ? "down" : i.fails ? "failing" : i.batches ? "busy" : "idle"),
+        h(
+          "td",
+          { "data-state": i.down || i.fails ? "UNAVAILABLE" : "READY" },
+          i.passive ? "passive" : i.down ? "down" : i.fails ? "failing" : i.batches ? "busy" : "idle",
+        ),
         h("td", {}, time(i.took || undefined)),
         h("td", {}, i.process ?? "in the server"),
         h("td", {}, this.share(i)),
@@ -236,7 +279,16 @@ class ModelPage {
   }
 
   private async change(text: string, what: string, done: string): Promise<void> {
-    if (!(await confirmed(`${text} ${visible(this.model)}?`, what === "unload" ? "Requests to it fail from then on; those in flight are answered." : "A version that serves goes on until the new one is ready.", text))) return;
+    if (
+      !(await confirmed(
+        `${text} ${visible(this.model)}?`,
+        what === "unload"
+          ? "Requests to it fail from then on; those in flight are answered."
+          : "A version that serves goes on until the new one is ready.",
+        text,
+      ))
+    )
+      return;
     say(this.outcome, `${text}…`);
     try {
       await request(`api/v2/repository/models/${pathOf(this.model)}/${what}`, { method: "POST", body: "{}" });
@@ -252,7 +304,18 @@ function confirmed(title: string, text: string, yes: string): Promise<boolean> {
     const dialog = h(
       "dialog",
       { "aria-labelledby": "sure" },
-      h("form", { method: "dialog" }, h("h2", { id: "sure" }, title), h("p", {}, text), h("p", { class: "actions" }, h("button", { value: "yes", class: "primary" }, yes), h("button", { value: "no", autofocus: true }, "Cancel"))),
+      h(
+        "form",
+        { method: "dialog" },
+        h("h2", { id: "sure" }, title),
+        h("p", {}, text),
+        h(
+          "p",
+          { class: "actions" },
+          h("button", { value: "yes", class: "primary" }, yes),
+          h("button", { value: "no", autofocus: true }, "Cancel"),
+        ),
+      ),
     );
     dialog.addEventListener("close", () => {
       dialog.remove();
@@ -267,7 +330,17 @@ function versionTable(rows: Row[]): HTMLElement {
   return h(
     "table",
     { class: "plain" },
-    h("thead", {}, h("tr", {}, ...["Version", "State", "Req/s", "Fail/s", "Requests", "Failed", "Waiting", "Instances", "Restarts", "Memory", "Reason"].map((t) => h("th", { scope: "col" }, t)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ...["Version", "State", "Req/s", "Fail/s", "Requests", "Failed", "Waiting", "Instances", "Restarts", "Memory", "Reason"].map((t) =>
+          h("th", { scope: "col" }, t),
+        ),
+      ),
+    ),
     h(
       "tbody",
       {},
@@ -279,7 +352,16 @@ function versionTable(rows: Row[]): HTMLElement {
           {},
           h("th", { scope: "row" }, r.version || "–"),
           cell,
-          ...[count(r.requests), count(r.failures), count(r.total), count(r.failed), count(r.pending), count(r.instances), count(r.restarts ?? 0), bytes(r.memory)].map((t) => h("td", {}, t)),
+          ...[
+            count(r.requests),
+            count(r.failures),
+            count(r.total),
+            count(r.failed),
+            count(r.pending),
+            count(r.instances),
+            count(r.restarts ?? 0),
+            bytes(r.memory),
+          ].map((t) => h("td", {}, t)),
           h("td", { class: "name" }, visible(r.reason ?? "")),
         );
       }),
@@ -301,19 +383,39 @@ function phaseTable(r: Row): HTMLElement {
     { class: "plain tile" },
     h("caption", {}, "Latency"),
     h("thead", {}, h("tr", {}, ...["Phase", "p50", "p90", "p99"].map((t) => h("th", { scope: "col" }, t)))),
-    h("tbody", {}, ...all.filter(([k, p]) => p || k !== "first response").map(([k, p]) => h("tr", {}, h("th", { scope: "row" }, k), ...[0, 1, 2].map((i) => h("td", {}, time(p?.[i])))))),
+    h(
+      "tbody",
+      {},
+      ...all
+        .filter(([k, p]) => p || k !== "first response")
+        .map(([k, p]) => h("tr", {}, h("th", { scope: "row" }, k), ...[0, 1, 2].map((i) => h("td", {}, time(p?.[i]))))),
+    ),
   );
 }
 
 function batchTable(details: Detail[]): HTMLElement | null {
   const batches = details.findLast((d) => d.batches?.length)?.batches;
   if (!batches) return null;
-  const rows = batches.slice(0, 64).map((b) => h("tr", {}, h("th", { scope: "row" }, b.size), ...[count(b.count), time(b.input), time(b.infer), time(b.output)].map((t) => h("td", {}, t))));
+  const rows = batches
+    .slice(0, 64)
+    .map((b) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, b.size),
+        ...[count(b.count), time(b.input), time(b.infer), time(b.output)].map((t) => h("td", {}, t)),
+      ),
+    );
   return table(["Size", "Executions", "Input", "Infer", "Output"], rows);
 }
 
 function table(heads: string[], rows: HTMLElement[]): HTMLElement {
-  return h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...heads.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, ...rows));
+  return h(
+    "table",
+    { class: "plain" },
+    h("thead", {}, h("tr", {}, ...heads.map((t) => h("th", { scope: "col" }, t)))),
+    h("tbody", {}, ...rows),
+  );
 }
 
 function scroller(label: string): HTMLElement {

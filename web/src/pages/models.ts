@@ -67,7 +67,15 @@ export function modelsPage(main: HTMLElement): () => void {
     }
     for (const e of stored) {
       if (loaded.has(e.name)) continue;
-      const r: Row = { name: e.name, version: e.version ?? "", state: e.state || "NOT LOADED", instances: 0, pending: 0, total: 0, failed: 0 };
+      const r: Row = {
+        name: e.name,
+        version: e.version ?? "",
+        state: e.state || "NOT LOADED",
+        instances: 0,
+        pending: 0,
+        total: 0,
+        failed: 0,
+      };
       all++;
       if (matches(r, want)) rows.push(r);
     }
@@ -76,9 +84,19 @@ export function modelsPage(main: HTMLElement): () => void {
     summary(tiles);
   };
   filter.addEventListener("input", draw);
-  put(main, h("h1", { class: "sr" }, "Models"), tiles, h("div", { class: "row" }, h("label", { for: "filter" }, "Filter by name, state or backend"), filter, found), table.element);
+  put(
+    main,
+    h("h1", { class: "sr" }, "Models"),
+    tiles,
+    h("div", { class: "row" }, h("label", { for: "filter" }, "Filter by name, state or backend"), filter, found),
+    table.element,
+  );
   const end = feed.follow(draw);
-  const look = (): void => void getJSON<Entry[]>("api/v2/repository/index", { method: "POST" }).then((index) => ((stored = index), draw()), () => undefined);
+  const look = (): void =>
+    void getJSON<Entry[]>("api/v2/repository/index", { method: "POST" }).then(
+      (index) => ((stored = index), draw()),
+      () => undefined,
+    );
   look();
   const timer = setInterval(look, 30_000);
   return () => {
@@ -88,7 +106,9 @@ export function modelsPage(main: HTMLElement): () => void {
 }
 
 function matches(r: Row, want: string): boolean {
-  return !want || r.name.toLowerCase().includes(want) || r.state.toLowerCase().includes(want) || (r.backend ?? "").toLowerCase().includes(want);
+  return (
+    !want || r.name.toLowerCase().includes(want) || r.state.toLowerCase().includes(want) || (r.backend ?? "").toLowerCase().includes(want)
+  );
 }
 
 function tile(title: string, value: string, more = ""): HTMLElement {
@@ -118,8 +138,15 @@ function summary(tiles: HTMLElement): void {
     tile("Waiting", count(pending)),
     s ? tile("Server", `${count(s.cpu)} of ${s.processors} CPUs`, bytes(s.memory)) : null,
     tile("Workers' memory", bytes(memory)),
-    cache ? tile("Response cache", `${count(cache.hits)} hits`, `${count(cache.misses)} misses, ${count(cache.entries)} entries, ${bytes(cache.used)}`) : null,
-    ...(s?.gpus ?? []).map((g, i) => tile(`GPU ${i}`, `${Math.round(g.busy * 100)} %`, `${bytes(g.used)} of ${bytes(g.total)}, ${Math.round(g.power)} W`)),
+    cache
+      ? tile(
+          "Response cache",
+          `${count(cache.hits)} hits`,
+          `${count(cache.misses)} misses, ${count(cache.entries)} entries, ${bytes(cache.used)}`,
+        )
+      : null,
+    ...(s?.gpus ?? []).map((g, i) =>
+      tile(`GPU ${i}`, `${Math.round(g.busy * 100)} %`, `${bytes(g.used)} of ${bytes(g.total)}, ${Math.round(g.power)} W`),
+    ),
   );
 }
-

@@ -33,13 +33,24 @@ function where(r: Ended): HTMLElement {
   const steps = spans(r);
   if (!steps) return h("div", {}, timeline(r));
   const n = r.steps!.length + (r.left ?? 0);
-  const details = h("details", { open: opened.has(r.number) }, h("summary", {}, `${n} ${r.composed ? "step" : "call"}${n === 1 ? "" : "s"}`), steps);
+  const details = h(
+    "details",
+    { open: opened.has(r.number) },
+    h("summary", {}, `${n} ${r.composed ? "step" : "call"}${n === 1 ? "" : "s"}`),
+    steps,
+  );
   details.addEventListener("toggle", () => (details.open ? opened.add(r.number) : opened.delete(r.number)));
   return h("div", {}, timeline(r), details);
 }
 
 function model(r: Ended): HTMLElement {
-  return h("span", {}, h("a", { href: `#/models/${encodeURIComponent(r.model)}` }, name(r.model)), ` ${r.version}`, r.internal && " (from a model)");
+  return h(
+    "span",
+    {},
+    h("a", { href: `#/models/${encodeURIComponent(r.model)}` }, name(r.model)),
+    ` ${r.version}`,
+    r.internal && " (from a model)",
+  );
 }
 
 function table(title: string, heads: string[], rows: (Node | string)[][], none: string): HTMLElement {
@@ -51,7 +62,12 @@ function table(title: string, heads: string[], rows: (Node | string)[][], none: 
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
-      h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...heads.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, ...rows.map((cells) => h("tr", {}, ...cells.map((c) => h("td", {}, c)))))),
+      h(
+        "table",
+        { class: "plain" },
+        h("thead", {}, h("tr", {}, ...heads.map((t) => h("th", { scope: "col" }, t)))),
+        h("tbody", {}, ...rows.map((cells) => h("tr", {}, ...cells.map((c) => h("td", {}, c))))),
+      ),
     ),
   );
 }
@@ -60,7 +76,20 @@ export function requestsPage(main: HTMLElement): () => void {
   const slow = h("div");
   const failed = h("div");
   const skipped = h("p", { class: "note" });
-  put(main, h("h1", {}, "Requests"), slow, legend(), h("p", { class: "note" }, "Times of an ensemble are sums over its steps, which run beside each other. Those of a model that calls others have these calls in them. A table holds still while you are in it."), failed, skipped);
+  put(
+    main,
+    h("h1", {}, "Requests"),
+    slow,
+    legend(),
+    h(
+      "p",
+      { class: "note" },
+      "Times of an ensemble are sums over its steps, which run beside each other. " +
+        "Those of a model that calls others have these calls in them. A table holds still while you are in it.",
+    ),
+    failed,
+    skipped,
+  );
   const last: [Ended[]?, Ended[]?] = [];
   return feed.follow(() => {
     say(skipped, feed.skipped ? `${count(feed.skipped)} more failures came too fast to be kept.` : "");

@@ -15,7 +15,8 @@ export interface Answer {
 /** read takes the answer of infer apart; headLength is the length of its JSON where bytes follow. */
 export function read(call: Call, data: Uint8Array, headLength: string | null): Answer {
   const length = headLength === null ? data.length : Number(headLength);
-  if (!Number.isInteger(length) || length < 0 || length > data.length) throw new Error(`the answer's JSON is said to have ${quote(headLength ?? "")} bytes of ${data.length}`);
+  if (!Number.isInteger(length) || length < 0 || length > data.length)
+    throw new Error(`the answer's JSON is said to have ${quote(headLength ?? "")} bytes of ${data.length}`);
   const head = parse(new TextDecoder().decode(data.subarray(0, length)));
   let at = length;
   const list = member(head, "outputs");

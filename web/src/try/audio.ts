@@ -23,11 +23,15 @@ export function toTensor(spec: TensorSpec, said: (number | undefined)[], samples
   let how = `${samples.length} samples`;
   const want = count(spec.dims.map((d, i) => (d < 0 ? (said[i] ?? (i < spec.dims.length - 1 ? 1 : -1)) : d)));
   let kept: Float32Array = samples;
-  if (want > maxElements || samples.length > maxElements) throw new Error(`expected at most ${maxElements} samples, got ${Math.max(want, samples.length)}`);
+  if (want > maxElements || samples.length > maxElements)
+    throw new Error(`expected at most ${maxElements} samples, got ${Math.max(want, samples.length)}`);
   if (want >= 0 && want !== samples.length) {
     kept = new Float32Array(want);
     kept.set(samples.subarray(0, want));
-    how += want < samples.length ? `, cut to ${want} for the shape ${spelled(spec.dims)}` : `, with silence up to ${want} for the shape ${spelled(spec.dims)}`;
+    how +=
+      want < samples.length
+        ? `, cut to ${want} for the shape ${spelled(spec.dims)}`
+        : `, with silence up to ${want} for the shape ${spelled(spec.dims)}`;
   }
   const shape = resolve(spec, said, kept.length);
   const values = spec.datatype === "INT16" ? Float64Array.from(kept, (x) => x * 32767) : kept;

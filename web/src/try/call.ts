@@ -100,7 +100,8 @@ function wish(o: Output): string {
 /** flat is the JSON of a stream: inputs by their names, parameters beside them. */
 export function flat(call: Call): string {
   const members = call.inputs.map((t) => {
-    if (t.datatype === "FP16" || t.datatype === "BF16") throw new Error(`${t.name}: a stream over HTTP is JSON, which does not have ${t.datatype}: only gRPC streams it`);
+    if (t.datatype === "FP16" || t.datatype === "BF16")
+      throw new Error(`${t.name}: a stream over HTTP is JSON, which does not have ${t.datatype}: only gRPC streams it`);
     const elements = t.datatype === "BYTES" || isFloat(t.datatype) ? lossless(t) : decode(t.datatype, t.data);
     if (!elements) throw new Error(`${t.name}: a stream over HTTP is JSON, which does not have these elements: only gRPC streams them`);
     return `${quote(t.name)}:${elements.length === 1 ? elements[0] : `[${elements.join(",")}]`}`;
@@ -112,7 +113,9 @@ export function flat(call: Call): string {
 export function streamed(spec: TensorSpec, t: Tensor): void {
   const shape = resolve(spec, [], count(t.shape));
   if (shape.join() !== t.shape.join()) {
-    throw new Error(`${t.name}: a stream over HTTP has no shapes: these elements would have [${shape.join(", ")}], not [${t.shape.join(", ")}]`);
+    throw new Error(
+      `${t.name}: a stream over HTTP has no shapes: these elements would have [${shape.join(", ")}], not [${t.shape.join(", ")}]`,
+    );
   }
 }
 
@@ -132,9 +135,10 @@ export function body(w: Wire): Uint8Array {
 export function parameters(source: string, s: Signature): [string, Json][] {
   if (!source.trim()) return [];
   const j = parse(source);
-  if (j.kind !== "object") throw new Error("expected an object, as in {\"priority\": 1}");
+  if (j.kind !== "object") throw new Error('expected an object, as in {"priority": 1}');
   for (const [name, value] of j.members) {
-    if (!["string", "number", "boolean"].includes(value.kind)) throw new Error(`${quote(name)}: expected a string, a number, true or false`);
+    if (!["string", "number", "boolean"].includes(value.kind))
+      throw new Error(`${quote(name)}: expected a string, a number, true or false`);
     if (value.kind === "number" && !parameterNumber(value.text)) throw new Error(`${quote(name)}: ${value.text} is no number of 64 bits`);
     if (s.inputs.some((i) => i.name === name)) throw new Error(`${quote(name)} is an input, not a parameter`);
   }

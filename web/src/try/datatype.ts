@@ -65,7 +65,14 @@ export function widen(bits: number, exponentBits: number, mantissaBits: number):
 const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 
 function toFloat(text: string): number {
-  const words: Record<string, number> = { nan: NaN, inf: Infinity, infinity: Infinity, "+inf": Infinity, "-inf": -Infinity, "-infinity": -Infinity };
+  const words: Record<string, number> = {
+    nan: NaN,
+    inf: Infinity,
+    infinity: Infinity,
+    "+inf": Infinity,
+    "-inf": -Infinity,
+    "-infinity": -Infinity,
+  };
   const word = words[text.toLowerCase()];
   if (word !== undefined) return word;
   if (!decimal.test(text)) throw new Error(`expected a number, got ${shortened(text)}`);
@@ -139,7 +146,7 @@ export function encode(d: Datatype, elements: string[]): Uint8Array {
 export function encodeNumbers(d: Datatype, elements: ArrayLike<number>): Uint8Array {
   const size = sizeOf(d);
   const view = new DataView(new ArrayBuffer(size * elements.length));
-  const [least, most] = isInteger(d) ? rangeOf(d).map(Number) as [number, number] : [-Infinity, Infinity];
+  const [least, most] = isInteger(d) ? (rangeOf(d).map(Number) as [number, number]) : [-Infinity, Infinity];
   for (let i = 0; i < elements.length; i++) {
     const x = elements[i]!;
     const at = i * size;
@@ -176,7 +183,7 @@ export function joinBytes(elements: Uint8Array[]): Uint8Array {
 export function splitBytes(data: Uint8Array, limit = Infinity): Uint8Array[] {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const out: Uint8Array[] = [];
-  for (let at = 0; at < data.length && out.length < limit; ) {
+  for (let at = 0; at < data.length && out.length < limit;) {
     const end = at + 4 <= data.length ? at + 4 + view.getUint32(at, true) : Infinity;
     if (end > data.length) throw new Error(`the bytes end within element ${out.length + 1}`);
     out.push(data.subarray(at + 4, end));
@@ -235,7 +242,8 @@ export function numberAt(d: Datatype, view: DataView, i: number): number {
 
 /** decode is the reverse of encode, for at most limit elements; bytes that are no UTF-8 are shown as such. */
 export function decode(d: Datatype, data: Uint8Array, limit = Infinity): string[] {
-  if (d === "BYTES") return splitBytes(data, limit).map((e) => utf8(e) ?? `${e.length} bytes: ${hex(e.subarray(0, 32))}${e.length > 32 ? "…" : ""}`);
+  if (d === "BYTES")
+    return splitBytes(data, limit).map((e) => utf8(e) ?? `${e.length} bytes: ${hex(e.subarray(0, 32))}${e.length > 32 ? "…" : ""}`);
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const n = Math.min(Math.floor(data.length / sizeOf(d)), limit);
   const out: string[] = [];

@@ -40,7 +40,13 @@ export function fieldOf(spec: TensorSpec, batched: boolean): Field {
   }
   const said = (): Said => dims.map((d) => (d ? dimension(d.input.value) : undefined));
   return {
-    element: h("fieldset", { class: "try-input" }, h("legend", {}, name(spec.name), ` ${spec.datatype} ${spelled(spec.dims)}`), spec.optional ? send.element : null, rest),
+    element: h(
+      "fieldset",
+      { class: "try-input" },
+      h("legend", {}, name(spec.name), ` ${spec.datatype} ${spelled(spec.dims)}`),
+      spec.optional ? send.element : null,
+      rest,
+    ),
     spec,
     value: () => {
       if (spec.optional && !send.box.checked) return undefined;

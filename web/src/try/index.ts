@@ -51,13 +51,20 @@ class Trial {
 
   constructor(private readonly s: Signature) {
     this.fields = s.inputs.map((i) => fieldOf(i, s.batched));
-    if (s.sequence) this.more.value = `{"sequence_id": ${s.sequence === "string" ? '"one"' : "1"}, "sequence_start": true, "sequence_end": true}`;
+    if (s.sequence)
+      this.more.value = `{"sequence_id": ${s.sequence === "string" ? '"one"' : "1"}, "sequence_start": true, "sequence_end": true}`;
     const form = h(
       "form",
       { submit: (e) => (e.preventDefault(), void this.send()), "aria-label": "Inputs" },
       ...this.fields.map((f) => f.element),
       this.options(),
-      h("p", { class: "try-row" }, this.sendButton, this.stopButton, h("button", { type: "button", click: () => this.write() }, "Only write the program")),
+      h(
+        "p",
+        { class: "try-row" },
+        this.sendButton,
+        this.stopButton,
+        h("button", { type: "button", click: () => this.write() }, "Only write the program"),
+      ),
     );
     form.noValidate = true;
     const how = s.decoupled ? "This model sends responses as it makes them: they are shown as they come." : null;
@@ -92,7 +99,12 @@ class Trial {
       if (t && this.s.decoupled) streamed(f.spec, t);
       return t ? [t] : [];
     });
-    const outputs = this.s.outputs.map((spec) => ({ name: spec.name, classes: this.classes(spec.name), bytes: this.bytes.get(spec.name)?.checked ?? false, spec }));
+    const outputs = this.s.outputs.map((spec) => ({
+      name: spec.name,
+      classes: this.classes(spec.name),
+      bytes: this.bytes.get(spec.name)?.checked ?? false,
+      spec,
+    }));
     let more;
     try {
       more = parameters(this.more.value, this.s);
@@ -105,7 +117,8 @@ class Trial {
   private classes(output: string): number {
     const text = this.wanted.get(output)?.value ?? "0";
     const n = Number(text || "0");
-    if (!Number.isInteger(n) || n < 0 || n > 1000) throw new Error(`best classes of ${output}: expected a whole number from 0 to 1000, got ${text}`);
+    if (!Number.isInteger(n) || n < 0 || n > 1000)
+      throw new Error(`best classes of ${output}: expected a whole number from 0 to 1000, got ${text}`);
     return n;
   }
 
@@ -217,7 +230,12 @@ function reason(e: unknown): string {
 
 function extras(a: Answer): HTMLElement | null {
   if (!a.parameters.length) return null;
-  return h("p", { class: "try-note" }, "Parameters of the response: ", ...a.parameters.map(([k, v]) => h("code", {}, lines(`${k}: ${write(v).slice(0, 500)} `))));
+  return h(
+    "p",
+    { class: "try-note" },
+    "Parameters of the response: ",
+    ...a.parameters.map(([k, v]) => h("code", {}, lines(`${k}: ${write(v).slice(0, 500)} `))),
+  );
 }
 
 /** How many responses of a stream are shown, and how much of its text. */
@@ -243,7 +261,8 @@ class Responses {
       const elements = decode(o.datatype, o.data, 20);
       if (o.datatype === "BYTES") this.append(o.name, elements.join(""));
       const n = count(o.shape);
-      return h("div", {}, name(o.name), `: ${lines(elements.join(", ").slice(0, 1000))}${n > elements.length ? ` … (${n} elements)` : ""}`);
+      const rest = n > elements.length ? ` … (${n} elements)` : "";
+      return h("div", {}, name(o.name), `: ${lines(elements.join(", ").slice(0, 1000))}${rest}`);
     });
     this.list.append(h("li", { value: this.n }, ...outputs, extras(a)));
     if (this.list.childElementCount > kept) {

@@ -72,8 +72,9 @@ export function parse(source: string): Json {
 
 // What a reader cannot see, or what turns the direction of what follows, and halves
 // of characters: all of it may stand escaped in JSON.
-const unseen =
-  /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const hidden = /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/;
+const half = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
+const unseen = new RegExp(`${hidden.source}|${half.source}`, "g");
 
 /** quote is text as JSON, in which everything that is not seen is escaped. */
 export function quote(s: string): string {

@@ -24,11 +24,29 @@ export function linesOf(call: Call): HTMLElement {
     put(
       body,
       h("pre", { class: "try-code", tabindex: 0, "aria-label": `The call in ${l.language}`, "data-language": l.language }, l.text),
-      h("p", {}, h("button", { type: "button", click: copy }, "Copy"), " ", h("button", { type: "button", click: () => save(l.file, new TextEncoder().encode(`${l.text}\n`)) }, `Save ${l.file}`), said),
+      h(
+        "p",
+        {},
+        h("button", { type: "button", click: copy }, "Copy"),
+        " ",
+        h("button", { type: "button", click: () => save(l.file, new TextEncoder().encode(`${l.text}\n`)) }, `Save ${l.file}`),
+        said,
+      ),
     );
   };
   const pick = (language: string): HTMLElement =>
-    h("label", { class: "try-check" }, h("input", { type: "radio", name: group, value: language, checked: language === chosen, change: () => ((chosen = language), show()) }), ` ${language}`);
+    h(
+      "label",
+      { class: "try-check" },
+      h("input", {
+        type: "radio",
+        name: group,
+        value: language,
+        checked: language === chosen,
+        change: () => ((chosen = language), show()),
+      }),
+      ` ${language}`,
+    );
   show();
   return h(
     "section",
@@ -36,7 +54,14 @@ export function linesOf(call: Call): HTMLElement {
     h("h3", {}, "The same call in a program"),
     h("fieldset", { class: "try-row" }, h("legend", {}, "Language"), ...lines.map((l) => pick(l.language))),
     files.length
-      ? h("p", {}, "Beside it lies what is too long for lines: ", ...files.map((f) => h("button", { type: "button", click: () => save(f.name, f.data) }, `Save ${f.name} (${f.data.length} bytes)`)))
+      ? h(
+          "p",
+          {},
+          "Beside it lies what is too long for lines: ",
+          ...files.map((f) =>
+            h("button", { type: "button", click: () => save(f.name, f.data) }, `Save ${f.name} (${f.data.length} bytes)`),
+          ),
+        )
       : null,
     call.keys ? h("p", { class: "try-note" }, "The key is read from the environment: NESO_KEY.") : null,
     body,

@@ -26,7 +26,8 @@ export function modesOf(spec: TensorSpec, batched: boolean): Mode[] {
   const files = soundShaped(spec.datatype, spec.dims) ? [soundMode(spec), fileMode(spec)] : [fileMode(spec)];
   const rest = [...files, fillMode(spec, batched)];
   if (!images.length && files.length === 1 && count(spec.dims.map((d) => Math.abs(d))) > maxPrepared) typed.unshift(...rest.splice(-1));
-  if (!layout || (spec.dims[layout.height]! < 0 && layout.channels < 0)) return [...typed, ...images, ...rest]; // free dimensions are rarely those of an image
+  // Free dimensions are rarely those of an image.
+  if (!layout || (spec.dims[layout.height]! < 0 && layout.channels < 0)) return [...typed, ...images, ...rest];
   const colours = layout.channels >= 0 && spec.dims[layout.channels] !== 1;
   return [...(colours ? images.reverse() : images), ...typed, ...rest];
 }
@@ -97,7 +98,8 @@ function soundMode(spec: TensorSpec): Mode {
   };
   const zone = drop("A sound", "audio/*,video/*", (f) => ((file = f), load()));
   const said = h("p", { class: "try-note", role: "status" });
-  rate.addEventListener("change", () => void load().then((how) => (said.textContent = how), (e: unknown) => (said.textContent = String(e)))); // prettier-ignore
+  const say = (how: unknown): void => void (said.textContent = String(how));
+  rate.addEventListener("change", () => void load().then(say, say));
   return {
     label: "Sound",
     panel: h("div", {}, labelled("Samples a second", rate, "What the model was trained with; channels are mixed"), zone, said),
@@ -116,7 +118,14 @@ function normalisation(spec: TensorSpec, layout: Layout): { panel: HTMLElement; 
   scale.addEventListener("change", show);
   show();
   return {
-    panel: h("div", { class: "try-row" }, labelled("Values", scale), mostRow, invert.element, layout.channels < 0 || spec.dims[layout.channels] === 1 ? null : bgr.element),
+    panel: h(
+      "div",
+      { class: "try-row" },
+      labelled("Values", scale),
+      mostRow,
+      invert.element,
+      layout.channels < 0 || spec.dims[layout.channels] === 1 ? null : bgr.element,
+    ),
     value: () => ({ scale: scale.value as Scale, most: Number(most.value), invert: invert.box.checked, bgr: bgr.box.checked }),
   };
 }
@@ -127,11 +136,15 @@ const maxSide = 2048;
 function place(spec: TensorSpec, layout: Layout, said: Said, p: Pixels, natural: [number, number], fit: Fit, n: Normalisation): Tensor {
   const side = (at: number, own: number): number => Math.min(spec.dims[at]! < 0 ? (said[at] ?? own) : spec.dims[at]!, maxSide);
   const [height, width] = [side(layout.height, natural[1]), side(layout.width, natural[0])];
-  const shape = spec.dims.map((d, i) => (i === layout.height ? height : i === layout.width ? width : i === layout.channels && d < 0 ? (said[i] ?? 3) : 1));
+  const shape = spec.dims.map((d, i) =>
+    i === layout.height ? height : i === layout.width ? width : i === layout.channels && d < 0 ? (said[i] ?? 3) : 1,
+  );
   if (layout.channels >= 0 && spec.dims[layout.channels]! > 0) shape[layout.channels] = spec.dims[layout.channels]!;
   const channels = layout.channels < 0 ? 1 : shape[layout.channels]!;
-  if (channels !== 1 && channels !== 3 && channels !== 4) throw new Error(`expected 1, 3 or 4 channels of an image, the shape ${spelled(shape)} has ${channels}`);
-  if (spec.dims.some((d, i) => d < 0 && said[i] !== undefined && said[i] !== shape[i])) throw new Error(`one image has the shape ${spelled(shape)}`);
+  if (channels !== 1 && channels !== 3 && channels !== 4)
+    throw new Error(`expected 1, 3 or 4 channels of an image, the shape ${spelled(shape)} has ${channels}`);
+  if (spec.dims.some((d, i) => d < 0 && said[i] !== undefined && said[i] !== shape[i]))
+    throw new Error(`one image has the shape ${spelled(shape)}`);
   return toTensor(spec.name, spec.datatype, shape, layout, resize(p, width, height, fit), n);
 }
 

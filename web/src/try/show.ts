@@ -25,7 +25,14 @@ export function shown(t: Tensor & { classes: boolean }): HTMLElement {
   select.addEventListener("change", show);
   show();
   const what = t.classes ? "classes" : `${t.datatype} ${spelled(t.shape)}`;
-  return h("section", { class: "try-result" }, h("h4", {}, name(t.name), ` ${what}`), views.length > 1 ? labelled("Show as", select) : null, body, t.classes ? null : saved(t));
+  return h(
+    "section",
+    { class: "try-result" },
+    h("h4", {}, name(t.name), ` ${what}`),
+    views.length > 1 ? labelled("Show as", select) : null,
+    body,
+    t.classes ? null : saved(t),
+  );
 }
 
 function viewsOf(t: Tensor & { classes: boolean }): View[] {
@@ -39,7 +46,13 @@ function viewsOf(t: Tensor & { classes: boolean }): View[] {
       label: "Image",
       make: () => {
         const { pixels, how } = toPixels(t, layout);
-        const canvas = h("canvas", { class: "try-preview", width: pixels.width, height: pixels.height, role: "img", "aria-label": `${visible(t.name)} as an image` });
+        const canvas = h("canvas", {
+          class: "try-preview",
+          width: pixels.width,
+          height: pixels.height,
+          role: "img",
+          "aria-label": `${visible(t.name)} as an image`,
+        });
         canvas.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.data), pixels.width, pixels.height), 0, 0);
         return [canvas, h("p", { class: "try-note" }, how)];
       },
@@ -84,12 +97,19 @@ function table(t: Tensor): View {
       const elements = decode(t.datatype, t.data, rows * width);
       const head = h("tr", {}, h("td"), ...Array.from({ length: columns }, (_, i) => h("th", { scope: "col" }, i)));
       const body = Array.from({ length: rows }, (_, r) =>
-        h("tr", {}, t.shape.length > 1 ? h("th", { scope: "row" }, index(r, t.shape)) : h("td"), ...elements.slice(r * width, r * width + columns).map((e) => h("td", {}, h("bdi", {}, visible(shortened(e)))))),
+        h(
+          "tr",
+          {},
+          t.shape.length > 1 ? h("th", { scope: "row" }, index(r, t.shape)) : h("td"),
+          ...elements.slice(r * width, r * width + columns).map((e) => h("td", {}, h("bdi", {}, visible(shortened(e))))),
+        ),
       );
       const cells = rows * columns;
       return [
         n > cells ? h("p", { class: "try-note" }, `The first ${rows} x ${columns} of ${n} elements.`) : "",
-        n === 0 ? h("p", {}, "There are no elements.") : scroll(visible(t.name), h("table", { class: "try-table" }, h("thead", {}, head), h("tbody", {}, ...body))),
+        n === 0
+          ? h("p", {}, "There are no elements.")
+          : scroll(visible(t.name), h("table", { class: "try-table" }, h("thead", {}, head), h("tbody", {}, ...body))),
       ].filter((x): x is HTMLElement => typeof x !== "string");
     },
   };
@@ -114,11 +134,16 @@ function texts(t: Tensor): Node[] {
   for (const e of all) {
     const s = utf8(e);
     if (left <= 0) break;
-    nodes.push(s === undefined ? h("p", {}, `${e.length} bytes that are no text`) : h("pre", { class: "try-text", dir: "auto" }, lines(s.slice(0, left))));
+    nodes.push(
+      s === undefined
+        ? h("p", {}, `${e.length} bytes that are no text`)
+        : h("pre", { class: "try-text", dir: "auto" }, lines(s.slice(0, left))),
+    );
     left -= s?.length ?? 0;
   }
   const n = count(t.shape);
-  if (left <= 0 || n > all.length) nodes.push(h("p", { class: "try-note" }, `Shown are ${nodes.length} of ${n} elements, and ${maxText} characters at most.`));
+  if (left <= 0 || n > all.length)
+    nodes.push(h("p", { class: "try-note" }, `Shown are ${nodes.length} of ${n} elements, and ${maxText} characters at most.`));
   return nodes;
 }
 
@@ -165,7 +190,15 @@ function bars(all: Bar[], caption: string): HTMLElement {
       "tr",
       {},
       h("th", { scope: "row" }, h("bdi", {}, visible(b.label))),
-      h("td", {}, h("meter", { min: least, max: top, value: Number.isFinite(b.value) ? b.value : least, "aria-label": `${visible(b.label)}: ${b.text}` }, b.text)),
+      h(
+        "td",
+        {},
+        h(
+          "meter",
+          { min: least, max: top, value: Number.isFinite(b.value) ? b.value : least, "aria-label": `${visible(b.label)}: ${b.text}` },
+          b.text,
+        ),
+      ),
       h("td", {}, b.text),
     );
   return h("table", { class: "try-bars" }, h("caption", {}, caption), h("tbody", {}, ...all.map(row)));

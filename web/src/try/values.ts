@@ -39,7 +39,11 @@ export function nested(j: Json): Entered {
   const walk = (j: Json, depth: number): void => {
     if (j.kind === "array") {
       if (shape.length === depth && elements.length === 0) shape.push(j.items.length);
-      else if (shape[depth] !== j.items.length) throw new Error(`the brackets do not have one shape: expected ${shape[depth] ?? "no"} elements in each list of level ${depth + 1}, got ${j.items.length}`);
+      else if (shape[depth] !== j.items.length)
+        throw new Error(
+          `the brackets do not have one shape: expected ${shape[depth] ?? "no"} elements ` +
+            `in each list of level ${depth + 1}, got ${j.items.length}`,
+        );
       for (const item of j.items) walk(item, depth + 1);
       return;
     }
@@ -94,7 +98,10 @@ export function bounded(d: Datatype, shape: number[]): number {
   const n = shape.reduce((a, b) => a * b, 1);
   const size = Math.max(sizeOf(d), 1) * n;
   if (n > maxElements || size > maxBytes) {
-    throw new Error(`a tensor of ${n} elements is too large for this page: expected at most ${Math.floor(Math.min(maxElements, maxBytes / Math.max(sizeOf(d), 1)))}`);
+    throw new Error(
+      `a tensor of ${n} elements is too large for this page: ` +
+        `expected at most ${Math.floor(Math.min(maxElements, maxBytes / Math.max(sizeOf(d), 1)))}`,
+    );
   }
   return n;
 }

@@ -22,6 +22,10 @@ export function curl(p: Prepared): string {
     return name ? `  cat ${name}` : `  printf %s '${base64(part)}' | base64 -d`;
   });
   body.unshift(file ? `  cat ${file}` : `  printf %s ${shell(wire.head)}`);
-  options.push(`-H 'Inference-Header-Content-Length: ${headLength(wire)}'`, "-H 'Content-Type: application/octet-stream'", "--data-binary @-");
+  options.push(
+    `-H 'Inference-Header-Content-Length: ${headLength(wire)}'`,
+    "-H 'Content-Type: application/octet-stream'",
+    "--data-binary @-",
+  );
   return `{\n${body.join("\n")}\n} | ${options.join(" \\\n  ")}`;
 }

@@ -8,11 +8,13 @@ import type { Prepared } from "./parts";
 import { base64, go as str } from "./quote";
 
 const types: Record<Datatype, string> = {
-  BOOL: "bool", UINT8: "uint8", UINT16: "uint16", UINT32: "uint32", UINT64: "uint64", INT8: "int8", INT16: "int16", INT32: "int32", INT64: "int64",
+  BOOL: "bool", UINT8: "uint8", UINT16: "uint16", UINT32: "uint32", UINT64: "uint64",
+  INT8: "int8", INT16: "int16", INT32: "int32", INT64: "int64",
   FP16: "float32", BF16: "float32", FP32: "float32", FP64: "float64", BYTES: "string",
 }; // prettier-ignore
 const constants: Record<Datatype, string> = {
-  BOOL: "Bool", UINT8: "Uint8", UINT16: "Uint16", UINT32: "Uint32", UINT64: "Uint64", INT8: "Int8", INT16: "Int16", INT32: "Int32", INT64: "Int64",
+  BOOL: "Bool", UINT8: "Uint8", UINT16: "Uint16", UINT32: "Uint32", UINT64: "Uint64",
+  INT8: "Int8", INT16: "Int16", INT32: "Int32", INT64: "Int64",
   FP16: "FP16", BF16: "BF16", FP32: "FP32", FP64: "FP64", BYTES: "Bytes",
 }; // prettier-ignore
 
@@ -106,14 +108,16 @@ function infer(p: Prepared, used: Set<string>): string[] {
   const others = call.outputs.filter((o) => o.classes === 0);
   if (classes.length && others.length) fields.push(["Outputs:", `[]string{${others.map((o) => str(o.name)).join(", ")}}`]);
   if (classes.length) fields.push(["Classes:", `map[string]int{${classes.map((o) => `${str(o.name)}: ${o.classes}`).join(", ")}}`]);
-  if (call.parameters.length) fields.push(["Parameters:", `map[string]any{${call.parameters.map(([k, v]) => `${str(k)}: ${literal(v)}`).join(", ")}}`]);
+  if (call.parameters.length)
+    fields.push(["Parameters:", `map[string]any{${call.parameters.map(([k, v]) => `${str(k)}: ${literal(v)}`).join(", ")}}`]);
   const width = Math.max(0, ...fields.map(([key]) => key.length));
   lines.push(...fields.map(([key, value]) => `\t${key.padEnd(width)} ${value},`));
   lines.push("})", ...fatal);
   for (const { spec, classes } of call.outputs) {
     lines.push(
       `if o := answer.Output(${str(spec.name)}); o != nil {`,
-      `\tvalues, err := tensor.Values[${classes ? "string" : types[spec.datatype]}](&tensor.Tensor{Name: o.Name, Datatype: o.Datatype, Shape: o.Shape, Data: o.Data})`,
+      `\tvalues, err := tensor.Values[${classes ? "string" : types[spec.datatype]}](` +
+        `&tensor.Tensor{Name: o.Name, Datatype: o.Datatype, Shape: o.Shape, Data: o.Data})`,
       ...fatal.map((l) => `\t${l}`),
       "\tfmt.Println(o.Name, o.Shape, values)",
       "}",

@@ -36,7 +36,9 @@ function official(p: Prepared): string {
   });
   const args = [str(call.model), "inputs"];
   if (call.outputs.some((o) => o.classes > 0)) {
-    const wishes = call.outputs.map((o) => `    http.InferRequestedOutput(${str(o.name)}${o.classes ? `, class_count=${o.classes}` : ""}),`);
+    const wishes = call.outputs.map(
+      (o) => `    http.InferRequestedOutput(${str(o.name)}${o.classes ? `, class_count=${o.classes}` : ""}),`,
+    );
     lines.push("]", "outputs = [", ...wishes);
     args.push("outputs=outputs");
   }
@@ -71,7 +73,10 @@ function sorted(imports: Set<string>): string[] {
 function array(p: Prepared, t: Tensor, imports: Set<string>): string {
   const shape = `.reshape([${t.shape.join(", ")}])`;
   if (written(t)) {
-    const elements = t.datatype === "BYTES" ? texts(t) : decode(t.datatype, t.data).map((e) => (t.datatype === "BOOL" ? (e === "true" ? "True" : "False") : e));
+    const elements =
+      t.datatype === "BYTES"
+        ? texts(t)
+        : decode(t.datatype, t.data).map((e) => (t.datatype === "BOOL" ? (e === "true" ? "True" : "False") : e));
     return `np.array([${elements.join(", ")}], dtype=${dtypes[t.datatype]})${shape}`;
   }
   const file = p.fileOf.get(t.data);
@@ -107,7 +112,7 @@ function plain(p: Prepared): string {
     headers.push('"Authorization": "Bearer " + os.environ["NESO_KEY"]');
   }
   const show = call.stream
-    ? ["    for line in answer:", '        if line.startswith(b"data:"):', '            print(line[5:].decode().strip())']
+    ? ["    for line in answer:", '        if line.startswith(b"data:"):', "            print(line[5:].decode().strip())"]
     : ['    length = int(answer.headers.get("Inference-Header-Content-Length") or -1)', "    print(answer.read(length).decode())"];
   return [
     ...[...imports].sort(),
