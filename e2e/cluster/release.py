@@ -97,7 +97,8 @@ class Cluster:
 
 
 def condition(thing: dict, kind: str) -> str:
-    return next((c["status"] for c in thing.get("status", {}).get("conditions", []) if c["type"] == kind), "")
+    conditions = thing.get("status", {}).get("conditions") or []  # null of a definition that has just been made
+    return next((c["status"] for c in conditions if c["type"] == kind), "")
 
 
 def name(thing: dict) -> str:
