@@ -138,7 +138,7 @@ func Named(arg string) (name, path string) {
 		return "", arg
 	}
 	name, path, ok := strings.Cut(arg, "=")
-	if !ok || strings.HasPrefix(name, "-") || modelName(name+".onnx") != name {
+	if !ok || name == "" || strings.HasPrefix(name, "-") || cleaned(name) != name {
 		return "", arg
 	}
 	return name, path
@@ -201,16 +201,20 @@ func modelName(abs string) string {
 			name = filepath.Base(dir)
 		}
 	}
-	name = strings.Map(func(r rune) rune {
+	if name = cleaned(name); name == "" {
+		return "model"
+	}
+	return name
+}
+
+// cleaned makes of a text what may be a model's name, or nothing.
+func cleaned(text string) string {
+	return strings.TrimLeft(strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r
 		}
 		return '_'
-	}, name)
-	if name = strings.TrimLeft(name, "."); name == "" {
-		return "model"
-	}
-	return name
+	}, text), ".")
 }
 
 func quoted(s string) string { return fmt.Sprintf("%q", s) }

@@ -65,6 +65,8 @@ func TestNames(t *testing.T) {
 		{"a repository with a file", "", []string{"d/m/1/model.onnx", "d/iris.onnx"}, ""},
 		{"two files", "", []string{"d/a.onnx", "d/b.onnx"}, ""},
 		{"notes alone", "", []string{"d/notes.txt", "d/more.json"}, ""},
+		{"a name that is a kind's", "xgboost=", []string{"d/model.ubj"}, "xgboost"},
+		{"a name that is a file's", "model=", []string{"d/model.onnx"}, "model"},
 		{"a name with blanks", "a b=", []string{"d/iris.onnx"}, "refused"},
 		{"no name", "=", []string{"d/iris.onnx"}, "refused"},
 		{"a path as a name", "../up=", []string{"d/iris.onnx"}, "refused"},
