@@ -49,6 +49,7 @@ def images(tmp_path_factory):
 def whole(images):
     """The cluster, for tests that install releases of their own."""
     c = Cluster()
+    c.until(c.described, "the API server has the description that kubectl holds objects against", limit=300)
     report.about(c)
     clients = ROOT / "build" / "images" / "clients.tar"
     assert clients.exists(), f"{clients} is missing: make e2e-cluster makes it"

@@ -47,6 +47,13 @@ class Cluster:
         made = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=made)
 
+    def described(self) -> bool:
+        """Whether the API server has made its description: on a busy machine it takes longer than kubectl waits."""
+        with contextlib.suppress(Failed):
+            self.kubectl("get", "--raw", "/openapi/v2", "--request-timeout=30s")
+            return True
+        return False
+
     def helm(self, *values: dict, release: str = "neso", wait: bool = True) -> None:
         """Installs the chart, or upgrades the release to these values, and waits until it is rolled out."""
         with tempfile.TemporaryDirectory() as d:
