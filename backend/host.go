@@ -17,7 +17,7 @@ type Host interface {
 	// Infer sends a request to a model of this server. req needs ModelName,
 	// ModelVersion (-1 for the latest), Inputs, Ctx and Responder; the inputs are
 	// borrowed until the final response. An error is a refusal: then the
-	// Responder is never called.
+	// Responder is never called. A Responder that is a Pinner is told the version.
 	Infer(req *Request) error
 	// Load loads or reloads a model; config (JSON) and files may be empty.
 	Load(ctx context.Context, model string, config string, files map[string][]byte) error
@@ -41,6 +41,14 @@ type Host interface {
 	// if needed. Each successful call takes a reference that Metric.Release drops;
 	// the metric is shown as long as there is one.
 	Metric(family MetricFamily, labels map[string]string) (Metric, error)
+}
+
+// Pinner is a Responder that wants to know which version of the model serves the request
+// that it was given to Host.Infer with.
+type Pinner interface {
+	Responder
+	// Pinned is called at most once, before Respond, with a version above 0.
+	Pinned(version int64)
 }
 
 // Question is what Host.Document is asked.

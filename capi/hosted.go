@@ -9,6 +9,7 @@ import (
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/native/host"
 	"github.com/nesoserve/neso/capi/handle"
 	"github.com/nesoserve/neso/capi/native"
 )
@@ -114,8 +115,15 @@ func (s hosted) Submit(ctx context.Context, q neso.Request, to neso.Receiver, fo
 	}
 	sent := make(chan struct{}) // the request is known before it is answered
 	var stop func() bool
+	var call *host.Call
+	var known native.Service
+	served := false // Pinned was called
 	call, known, err := s.up.Infer(&r, func(resp *backend.Response, final bool) {
 		<-sent
+		if !served {
+			served = true
+			to.Pinned(s.up.Served(&r, known, call))
+		}
 		to.Respond(resp, final)
 		if final {
 			stop()
@@ -128,7 +136,6 @@ func (s hosted) Submit(ctx context.Context, q neso.Request, to neso.Receiver, fo
 	if err != nil {
 		return err
 	}
-	to.Pinned(known.Model, max(known.Version, q.Version))
 	stop = context.AfterFunc(ctx, call.Cancel)
 	close(sent)
 	return nil

@@ -71,6 +71,27 @@ func (u *Upstream) caller() uint32 {
 	return 0
 }
 
+// Served returns the model and the version that served a call which Infer made: known may
+// be of a time before the label of its name, or the latest version, moved. It is for who
+// has the first response.
+func (u *Upstream) Served(r *backend.Request, known Service, call *host.Call) (model string, version int64) {
+	if r.ModelVersion > 0 {
+		return known.Model, r.ModelVersion
+	}
+	version = call.Version()
+	if version == known.Version {
+		return known.Model, version
+	}
+	// The next request asks anew: this version may be decoupled, or not.
+	u.mu.Lock()
+	delete(u.services, service{r.ModelName, r.ModelVersion})
+	u.mu.Unlock()
+	if version == 0 { // refused before a version was chosen
+		version = known.Version
+	}
+	return known.Model, version
+}
+
 // Infer sends a request to a model that Service was asked about; see host.Server.Infer.
 func (u *Upstream) Infer(r *backend.Request, respond func(*backend.Response, bool)) (*host.Call, Service, error) {
 	u.mu.Lock()

@@ -25,9 +25,12 @@ def served(tmp_path_factory):
     model(repo, "ident", "ident")
     model(repo, "many", "behave", DECOUPLED)
     model(repo, "later", "ident")
+    moves = model(repo, "moves", "ident", "version_policy: { all { } }\n")
+    (moves / "2").mkdir()
+    (moves / "rollout.yaml").write_text("labels: {stable: 1}\n")
     for name, extra in MODELS.items():
         model(repo, name, "asks", extra)
-    load = [f"--load-model={name}" for name in (*MODELS, "ident", "many")]
+    load = [f"--load-model={name}" for name in (*MODELS, "ident", "many", "moves")]
     with Server(repo, "--model-control-mode=explicit", f"--backend-directory={libs}", *load) as s:
         yield s
     assert s.process.returncode == 0, s.log()[-3000:]
@@ -61,6 +64,14 @@ def test_calls_are_bounded(served):
         assert all["answers"] == 3000 and all["sum"] + all["errors"] == 3000, all
         assert not all["errors"] or "more than 1024 calls into the server under way" in all["error"], all
     assert told(served, "call")["sum"] == 6
+
+
+def test_a_response_names_the_version_that_answered(served):
+    """Also where the label has moved since the library asked about the model: it sends one request again and again."""
+    for version in (1, 2, 1):
+        r = served.post("/v2/repository/models/moves/rollout", {"labels": {"stable": version}})
+        assert r.status == 200, r
+        assert told(served, "keep", to="moves@stable") == {"version": version, "answers": 1, "errors": 0, "error": "", "sum": 6}
 
 
 def test_documents(served):

@@ -81,6 +81,9 @@ func (h *host) infer(req *backend.Request) error {
 	r.Times.Receive = backend.Now()
 	r.Times.Start = r.Times.Receive
 	r.Trace = ""
+	if p, ok := req.Responder.(backend.Pinner); ok {
+		p.Pinned(version)
+	}
 	r.Timeline = h.e.o.Tracer.Called(req.Trace)
 	if err := h.e.Infer(r); err != nil {
 		leave()

@@ -433,6 +433,7 @@ func TestInfer(t *testing.T) {
 			if r.Caller.Single {
 				return backend.Errorf(backend.Internal, "decoupled")
 			}
+			r.Responder.(backend.Pinner).Pinned(3)
 			for range 3 {
 				_ = r.Respond(&backend.Response{}, false)
 			}
@@ -463,7 +464,7 @@ func TestInfer(t *testing.T) {
 		if decoupled {
 			kind = wire.InferWindow
 		}
-		f.send(f.enc.AppendInfer(nil, 0, id, kind, &backend.Request{
+		f.send(f.enc.AppendInfer(nil, 0, id, kind, 0, &backend.Request{
 			ModelName: model, ModelVersion: -1,
 			Inputs: []tensor.Tensor{fp32("IN", tensor.Shape{2})},
 		}, nil, inline))
@@ -503,6 +504,24 @@ func TestInfer(t *testing.T) {
 	}
 	ask(6, "hang", true)
 	f.call(wire.KindControl, 1, wire.ControlBody{Op: "is_ready"})
+	// A call that asks for it is told who serves it, before the first of its answers.
+	pinned := func(id uint64, flags byte, model string) {
+		f.send(f.enc.AppendInfer(nil, 0, id, wire.InferWindow, flags, &backend.Request{ModelName: model, ModelVersion: -1}, nil, inline))
+	}
+	pinned(7, wire.InferPinned, "many")
+	h, body := f.next(wire.KindPinned)
+	if version, err := wire.DecodePinned(body); err != nil || version != 3 || h.ID != 7 {
+		t.Errorf("call %d is served by version %d, %v", h.ID, version, err)
+	}
+	for range 4 {
+		responses() // fails for another PINNED
+	}
+	pinned(8, wire.InferPinned, "unknown")
+	responses()
+	pinned(9, 0, "many")
+	for range 4 {
+		responses()
+	}
 	_ = f.fds.Close() // the worker's death cancels its calls
 	<-cancelled
 }

@@ -373,7 +373,7 @@ func TestDeviceAnswer(t *testing.T) {
 		before := g.count("dtoh")
 		f := g.worker(host, c.sees...)
 		f.instance(nil)
-		frame, err := f.enc.AppendInfer(nil, 0, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline)
+		frame, err := f.enc.AppendInfer(nil, 0, 3, 0, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline)
 		frame[wire.HeaderSize+1] = c.flag
 		f.send(frame, err)
 		_, body := f.next(wire.KindInferResponses)

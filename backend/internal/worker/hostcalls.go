@@ -44,6 +44,9 @@ func (c *Conn) writeAnswer(a *hostcalls.Answer, wait bool) (unsent []hostcalls.S
 		at := a.Out.Places[part.Output]
 		s.shared.ledger.Give(wire.Block{Segment: at.Segment, Offset: at.Offset}, part.Buf)
 	}
+	if a.Pinned > 0 {
+		s.out.frames = wire.AppendPinned(s.out.frames, a.Out.Handle, a.Pinned)
+	}
 	list := []wire.Outgoing{a.Out}
 	if s.out.frames, err = s.out.enc.AppendResponses(s.out.frames, wire.KindInferResponses, 0, a.Out.Handle, 0, list); err != nil {
 		return nil, err

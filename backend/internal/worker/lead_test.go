@@ -103,7 +103,7 @@ func TestLoneCallRunsOnTheExecute(t *testing.T) {
 		return !f.conn.state.turns.election.Reading()
 	}
 	ask := func(id uint64) ([]byte, error) {
-		return f.enc.AppendInfer(nil, 0, id, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
+		return f.enc.AppendInfer(nil, 0, id, 0, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)
 	}
 	for id, test := range []struct {
 		name string
@@ -155,7 +155,7 @@ func TestDeathDuringALoneCall(t *testing.T) {
 	inst := f.instance(nil)
 	done := f.execute(t.Context(), inst, request(newAnswers()))
 	f.next(wire.KindExecute)
-	f.send(alone(f.enc.AppendInfer(nil, 0, 1, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
+	f.send(alone(f.enc.AppendInfer(nil, 0, 1, 0, 0, &backend.Request{ModelName: "other", ModelVersion: -1}, nil, inline)))
 	<-called
 	_ = f.fds.Close()
 	if err := result(t, done); err == nil {

@@ -230,7 +230,7 @@ func TestLentAnswer(t *testing.T) {
 	f, _ := borrower(t, &fakeHost{infer: func(r *backend.Request) error {
 		return r.Respond(&backend.Response{Outputs: []tensor.Tensor{out}}, true)
 	}})
-	f.send(f.enc.AppendInfer(nil, 0, 3, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline))
+	f.send(f.enc.AppendInfer(nil, 0, 3, 0, 0, &backend.Request{ModelName: "m", ModelVersion: -1}, nil, inline))
 	_, body := f.next(wire.KindInferResponses)
 	all, _, err := wire.DecodeResponses(wire.KindInferResponses, body)
 	if err != nil {
@@ -354,7 +354,7 @@ func TestPassedOn(t *testing.T) {
 	in = shared(t, inst.Arena, 1<<16)
 	call := func(id uint64, e *wire.Entry) {
 		given := tensor.Tensor{Name: "A", Datatype: tensor.Uint8, Shape: in.Shape, Data: in.Data}
-		f.send(f.enc.AppendInfer(nil, 0, id, 0, &backend.Request{ModelName: "m", ModelVersion: -1, Inputs: []tensor.Tensor{given}}, nil,
+		f.send(f.enc.AppendInfer(nil, 0, id, 0, 0, &backend.Request{ModelName: "m", ModelVersion: -1, Inputs: []tensor.Tensor{given}}, nil,
 			placeFunc(func(*tensor.Tensor) wire.Place { return wire.Place{Segment: e.Segment, Offset: e.Offset} })))
 	}
 	a := newAnswers()

@@ -10,6 +10,7 @@ static struct {
   int sent, released, answered, errors, wrong;
   char error[256];
   int32_t sum;
+  int64_t version; /* of the model that answered last */
   bool hang;
 } all = {.mu = PTHREAD_MUTEX_INITIALIZER, .some = PTHREAD_COND_INITIALIZER};
 
@@ -31,8 +32,7 @@ static TRITONSERVER_Error* give_back(
 }
 
 static void released(TRITONSERVER_InferenceRequest* request, const uint32_t flags, void* userp) {
-  (void)userp;
-  TRITONSERVER_Error* e = TRITONSERVER_InferenceRequestDelete(request);
+  TRITONSERVER_Error* e = userp ? NULL : TRITONSERVER_InferenceRequestDelete(request); /* that of call_kept stays */
   pthread_mutex_lock(&all.mu);
   if (e || flags != TRITONSERVER_REQUEST_RELEASE_ALL) all.wrong++;
   all.released++;
@@ -48,6 +48,8 @@ static void answered(TRITONSERVER_InferenceResponse* response, const uint32_t fl
   if (response) {
     TRITONSERVER_Error* e = TRITONSERVER_InferenceResponseError(response); /* the response's */
     uint32_t n = 0;
+    const char* model;
+    TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseModel(response, &model, &all.version));
     if (e) {
       all.errors++;
       snprintf(all.error, sizeof all.error, "%s", TRITONSERVER_ErrorMessage(e));
@@ -140,6 +142,30 @@ static TRITONSERVER_Error* call(
   return e;
 }
 
+/* Sends a request that was made once, each time again. */
+static TRITONSERVER_Error* call_kept(TRITONSERVER_Server* server, const char* to) {
+  static TRITONSERVER_InferenceRequest* kept;
+  static const int32_t data[] = {1, 2, 3};
+  static const int64_t shape[] = {1, 3};
+  if (!kept) {
+    TRY(TRITONSERVER_InferenceRequestNew(&kept, server, to, -1));
+    TRY(TRITONSERVER_InferenceRequestAddInput(kept, "IN0", TRITONSERVER_TYPE_INT32, shape, 2));
+    TRY(TRITONSERVER_InferenceRequestAppendInputData(kept, "IN0", data, sizeof data, TRITONSERVER_MEMORY_CPU, 0));
+    TRY(TRITONSERVER_InferenceRequestSetReleaseCallback(kept, released, &kept));
+    TRY(TRITONSERVER_InferenceRequestSetResponseCallback(kept, allocator, NULL, answered, NULL));
+  }
+  pthread_mutex_lock(&all.mu);
+  all.sent++;
+  pthread_mutex_unlock(&all.mu);
+  TRITONSERVER_Error* e = TRITONSERVER_ServerInferAsync(server, kept, NULL);
+  if (e) {
+    pthread_mutex_lock(&all.mu);
+    all.sent--;
+    pthread_mutex_unlock(&all.mu);
+  }
+  return e;
+}
+
 static void wait_for_all(void) {
   pthread_mutex_lock(&all.mu);
   while (all.answered < all.sent || all.released < all.sent) pthread_cond_wait(&all.some, &all.mu);
@@ -220,12 +246,15 @@ static TRITONSERVER_Error* run(TRITONSERVER_Server* server, TRITONBACKEND_Reques
   if (strcmp(what, "delete") == 0) return TRITONSERVER_ServerDelete(server);
   if (strcmp(what, "forged") == 0) return call((TRITONSERVER_Server*)((uintptr_t)server + 1), to, request, false, false);
   all.hang = strcmp(what, "hang") == 0;
-  int times = strcmp(what, "flood") == 0 ? 3000 : 1;
+  bool keep = strcmp(what, "keep") == 0;
+  int times = strcmp(what, "flood") == 0 ? 3000 : keep ? 0 : 1;
+  if (keep) TRY(call_kept(server, to));
   for (int i = 0; i < times; i++) TRY(call(server, to, request, strcmp(what, "again") == 0, strcmp(what, "trace") == 0));
   if (strcmp(what, "die") == 0) abort();
   wait_for_all();
   if (all.wrong) return ERR("something was wrong with an answer");
-  if (all.errors && times == 1) return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, all.error);
+  if (all.errors && times < 2) return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, all.error);
+  if (keep) TRY(TRITONBACKEND_ResponseSetIntParameter(response, "version", all.version));
   TRY(TRITONBACKEND_ResponseSetIntParameter(response, "answers", all.answered));
   TRY(TRITONBACKEND_ResponseSetIntParameter(response, "errors", all.errors));
   TRY(TRITONBACKEND_ResponseSetStringParameter(response, "error", all.error));

@@ -114,6 +114,7 @@ type Call struct {
 	respond func(resp *backend.Response, final bool)
 
 	mu      sync.Mutex
+	version int64      // that serves it; 0 while that is not known
 	waiting []delivery // bounded by the window, or by what one request has
 	running bool
 }
@@ -151,8 +152,12 @@ func (g *Guest) Infer(instance uint32, r *backend.Request, many bool, respond fu
 	if many {
 		decoupled = wire.InferWindow
 	}
+	flags := byte(0)
+	if r.ModelVersion <= 0 {
+		flags = wire.InferPinned // the server knows which, and that may be another one each time
+	}
 	g.mu.Lock()
-	g.out, err = g.enc.AppendInfer(g.out, instance, call.id, decoupled, r, r.Requested, at)
+	g.out, err = g.enc.AppendInfer(g.out, instance, call.id, decoupled, flags, r, r.Requested, at)
 	if err != nil {
 		g.takeBack(at)
 	}
@@ -166,6 +171,33 @@ func (g *Guest) Infer(instance uint32, r *backend.Request, many bool, respond fu
 	}
 	g.readOn()
 	return call, nil
+}
+
+// Version is the version of the model that serves a call which has left it to the server:
+// known from the first response on, and 0 where the call was refused before.
+func (c *Call) Version() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
+}
+
+// pinned takes PINNED.
+func (g *Guest) pinned(id uint64, body []byte) error {
+	version, err := wire.DecodePinned(body)
+	if err != nil {
+		return err
+	}
+	c := &g.calls
+	c.mu.Lock()
+	call := c.infers[id]
+	c.mu.Unlock()
+	if call == nil {
+		return &wire.ProtocolError{Kind: wire.KindPinned, Field: "id", Offset: 16, Detail: fmt.Sprintf("call %d was not made", id)}
+	}
+	call.mu.Lock()
+	call.version = version
+	call.mu.Unlock()
+	return nil
 }
 
 // Cancel tells the server that nobody waits for the answer any more.

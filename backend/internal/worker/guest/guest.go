@@ -197,6 +197,8 @@ func (g *Guest) handle(h wire.Header, body []byte) (err error) {
 		err = g.answered(h, body)
 	case wire.KindInferResponses:
 		err = g.inferred(h, body, g.rd.Chunk())
+	case wire.KindPinned:
+		err = g.pinned(h.ID, body)
 	case wire.KindCancel:
 		g.cancel(h.ID)
 	case wire.KindExit:

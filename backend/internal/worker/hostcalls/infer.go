@@ -24,6 +24,8 @@ type Infer struct {
 	decoupled bool
 	window    *stream.CallWindow // nil when the worker returns no credit
 	device    bool               // outputs may lie on a GPU
+	tells     bool               // the worker is to be told which version serves the call
+	pinned    int64              // that version, while the worker has not been told; 0 for none
 	ctx       context.Context
 	stop      context.CancelFunc
 	req       *backend.Request
@@ -61,7 +63,7 @@ func Request(h wire.Header, decoded *wire.InferCall) (*backend.Request, error) {
 // Infer begins an INFER, whose Run is for the caller. It returns nil when it has
 // refused the call, with the error of that. It consumes the request.
 func (c *Calls) Infer(ctx context.Context, h wire.Header, decoded *wire.InferCall, req *backend.Request, o Options) (*Infer, error) {
-	call := &Infer{calls: c, id: h.ID, decoupled: decoded.Decoupled, arena: o.Arena, inline: o.Inline, device: o.Device, req: req}
+	call := &Infer{calls: c, id: h.ID, decoupled: decoded.Decoupled, arena: o.Arena, inline: o.Inline, device: o.Device, tells: decoded.Pinned, req: req}
 	if decoded.Window {
 		call.window = stream.NewCallWindow()
 	}
@@ -101,6 +103,15 @@ func ReleaseTensors(list []tensor.Tensor) {
 
 // Cancelled implements backend.Responder.
 func (i *Infer) Cancelled() bool { return i.ctx.Err() != nil }
+
+// Pinned implements backend.Pinner.
+func (i *Infer) Pinned(version int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.tells {
+		i.pinned = version
+	}
+}
 
 // Respond implements backend.Responder.
 func (i *Infer) Respond(resp *backend.Response, final bool) error {
@@ -152,6 +163,8 @@ type Answer struct {
 	// Shared are the outputs that the worker reads in shared memory.
 	Shared []Shared
 	Arena  *segment.Arena // of those that were copied
+	// Pinned, when not 0, is the version that serves the call, which the worker is told.
+	Pinned int64
 }
 
 // Shared is an output of a called model that the caller reads in shared memory,
@@ -175,6 +188,9 @@ func ReleaseShared(list []Shared) {
 func (i *Infer) send(resp *backend.Response, final, wait bool) error {
 	defer resp.Release()
 	a := Answer{Out: wire.Outgoing{Handle: i.id}, Arena: i.arena}
+	i.mu.Lock()
+	a.Pinned, i.pinned = i.pinned, 0
+	i.mu.Unlock()
 	if final {
 		a.Out.Flags |= wire.ResponseFinal
 	}

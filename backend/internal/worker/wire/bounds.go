@@ -29,7 +29,7 @@ var bodyBounds = map[Kind]uint32{
 var zygoteBounds = map[Kind]uint32{KindHello: maxWord, KindForked: 4, KindFailed: maxText, KindExited: 8}
 
 // Bounds is one of these by kind; -1: not for the server.
-type Bounds [KindActivity + 1]int64
+type Bounds [KindPinned + 1]int64
 
 func tableOf(bounds map[Kind]uint32) *Bounds {
 	t := new(Bounds)

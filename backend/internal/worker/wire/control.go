@@ -338,18 +338,20 @@ type InferCall struct {
 	Window    bool // credit comes back
 	// Alone says that the worker sends nothing more before the answer.
 	Alone bool
-	// Device says that the outputs may lie on a GPU.
-	Device    bool
-	Model     []byte
-	Version   int64
-	Requested [][]byte
-	Request   RequestBlock
+	// Device says that the outputs may lie on a GPU, Pinned that the worker is told which
+	// version serves the call.
+	Device, Pinned bool
+	Model          []byte
+	Version        int64
+	Requested      [][]byte
+	Request        RequestBlock
 }
 
 // Flags of INFER.
 const (
 	InferAlone  = 1
 	InferDevice = 2
+	InferPinned = 4
 )
 
 // DecodeInfer reads the body of INFER: `<BBHIq` decoupled, flags, bytes of
@@ -365,11 +367,11 @@ func DecodeInfer(body []byte) (call InferCall, err error) {
 	if b[0] > InferWindow {
 		c.Fail("decoupled", 0, "%d, expected 0 to %d", b[0], InferWindow)
 	}
-	if b[1]&^(InferAlone|InferDevice) != 0 {
+	if b[1]&^(InferAlone|InferDevice|InferPinned) != 0 {
 		c.Fail("flags", 1, "%d has unknown bits", b[1])
 	}
 	call.Decoupled, call.Window = b[0] != 0, b[0] == InferWindow
-	call.Alone, call.Device = b[1]&InferAlone != 0, b[1]&InferDevice != 0
+	call.Alone, call.Device, call.Pinned = b[1]&InferAlone != 0, b[1]&InferDevice != 0, b[1]&InferPinned != 0
 	call.Version = int64(le.Uint64(b[8:]))
 	wanted := le.Uint32(b[4:])
 	call.Model = c.take(int(le.Uint16(b[2:])), "model name")
@@ -400,12 +402,12 @@ func DecodeInfer(body []byte) (call InferCall, err error) {
 // AppendInfer is the other direction of DecodeInfer, for workers written in Go
 // and the tests. decoupled is 0, 1 or InferWindow.
 func (e *Encoder) AppendInfer(
-	dst []byte, instance uint32, id uint64, decoupled byte, r *backend.Request, requested []string, at Placer,
+	dst []byte, instance uint32, id uint64, decoupled, flags byte, r *backend.Request, requested []string, at Placer,
 ) ([]byte, error) {
 	begin := len(dst)
 	dst, base := beginFrame(dst, KindInfer, instance, id)
 	le := binary.LittleEndian
-	dst = append(dst, decoupled, 0)
+	dst = append(dst, decoupled, flags)
 	dst = le.AppendUint16(dst, uint16(len(r.ModelName)))
 	dst = le.AppendUint32(dst, uint32(len(requested)))
 	dst = le.AppendUint64(dst, uint64(r.ModelVersion))

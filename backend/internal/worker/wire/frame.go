@@ -44,13 +44,14 @@ const (
 	KindFree
 	KindTimes
 	KindActivity
+	KindPinned
 )
 
 var kindNames = [...]string{
 	"", "HELLO", "LOAD", "INIT", "READY", "FAILED", "EXECUTE", "EXECUTE_BATCH", "RESPONSES", "RESULT_BATCH", "DONE",
 	"CANCEL", "INFER", "INFER_RESPONSES", "SEGMENT", "GROW", "RELEASE", "LOG", "METRIC", "CONTROL", "BIND", "UNBIND",
 	"UNLOAD", "EXIT", "FORK", "FORKED", "EXITED", "CREDIT", "DROP", "DROPPED", "DEVICES",
-	"NOT_BEGUN", "FREE", "TIMES", "ACTIVITY",
+	"NOT_BEGUN", "FREE", "TIMES", "ACTIVITY", "PINNED",
 }
 
 // String returns the name used in the protocol's documentation.
@@ -116,7 +117,7 @@ func ParseHeader(b []byte) (Header, error) {
 		return Header{}, headerError("version", 2, "%d, expected %d", b[2], Version)
 	}
 	h := Header{Kind: Kind(b[3]), Length: le.Uint32(b[4:]), Instance: le.Uint32(b[8:]), ID: le.Uint64(b[16:])}
-	if h.Kind < KindHello || h.Kind > KindActivity {
+	if h.Kind < KindHello || h.Kind > KindPinned {
 		return Header{}, headerError("kind", 3, "%d is unknown", b[3])
 	}
 	if h.Length > MaxBody {

@@ -160,7 +160,7 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	frame, err = AppendFrame(nil, KindCancel, 0, 1<<32, nil)
 	keep("cancel", frame, err)
 
-	frame, err = e.AppendInfer(nil, 0, 21, InferWindow, &backend.Request{
+	frame, err = e.AppendInfer(nil, 0, 21, InferWindow, 0, &backend.Request{
 		ID: "inner", ModelName: "other", ModelVersion: -1, Correlation: backend.CorrelationID{Number: 1}, Timeout: 10,
 		Inputs:     []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...), fp32("YY", tensor.Shape{1}, one...)},
 		Parameters: []backend.Parameter{backend.Int("p", 1)},
@@ -195,10 +195,10 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("free", frame, err)
 	keep("times", AppendTimes(nil, 3, 15, 1_000, 2_500), nil)
 	keep("activity", AppendActivity(nil, 3_000, "#7", "tokenized"), nil)
-	frame, err = e.AppendInfer(nil, 0, 23, 0, &backend.Request{
+	keep("pinned", AppendPinned(nil, 21, 3), nil)
+	frame, err = e.AppendInfer(nil, 0, 23, 0, InferAlone|InferDevice, &backend.Request{
 		ModelName: "other", ModelVersion: -1, Inputs: []tensor.Tensor{fp32("X", tensor.Shape{1}, pi...)},
 	}, nil, inline)
-	frame[HeaderSize+1] = InferAlone | InferDevice
 	keep("infer_device", frame, err)
 	onDevice := fp32("IN0", tensor.Shape{1, 16384})
 	onDevice.Buffer = &tensor.Buffer{}
@@ -409,6 +409,10 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		var trace, name []byte
 		at, trace, name, err = DecodeActivity(body)
 		v = map[string]any{"at": at, "trace": string(trace), "name": string(name)}
+	case KindPinned:
+		var version int64
+		version, err = DecodePinned(body)
+		v = map[string]any{"version": version}
 	case KindCancel, KindExit, KindUnload, KindNotBegun, KindFree:
 		v = nil
 	default:
