@@ -47,7 +47,7 @@ func TRITONBACKEND_BackendExecutionPolicy(b, policy C.uintptr_t) C.uintptr_t {
 //export TRITONBACKEND_BackendSetExecutionPolicy
 func TRITONBACKEND_BackendSetExecutionPolicy(b C.uintptr_t, policy C.int) C.uintptr_t {
 	return backendOf(b, func(l *library) C.uintptr_t {
-		if policy < 0 || policy > 1 {
+		if policy < executionBlocking || policy > executionDeviceBlocking {
 			return errorf(backend.InvalidArg, "execution policy %d is unknown", policy)
 		}
 		if l.initializing {

@@ -33,6 +33,7 @@ type instance struct {
 	hostPolicy owned
 	blocks     blocks
 	batch      []C.uintptr_t // room for that which runs
+	device     *device       // whose thread runs it; nil for its own
 }
 
 var instances = handle.NewTable[instance](kindInstance)
@@ -48,6 +49,7 @@ func (m *model) instance(number uint32, i *host.Init, server *host.Server) (*ins
 	}
 	in.handle = instances.New(in)
 	m.up.joins(in)
+	in.device = m.join(&in.config)
 	if err := call(m.library.entry.instanceInitialize, in.handle); err != nil {
 		in.free()
 		return nil, err
@@ -63,6 +65,7 @@ func (in *instance) end() error {
 
 func (in *instance) free() {
 	instances.Take(in.handle)
+	in.model.part(&in.config, in.device)
 	in.model.up.leaves(in)
 	in.blocks.free()
 	in.name.Free()
@@ -82,13 +85,22 @@ func (in *instance) execute(batch []*host.Request) error {
 		made, list = append(made, q), append(list, C.uintptr_t(q.handle))
 	}
 	in.batch = list
-	err := taken(C.neso_execute(in.model.library.entry.execute, C.uintptr_t(in.handle), &list[0], C.uint32_t(len(list))))
+	var err error
+	if in.device == nil {
+		err = in.run(list)
+	} else {
+		err = in.device.do(func() error { return in.run(list) })
+	}
 	if err != nil { // then they are ours again
 		for _, r := range made {
 			r.abandon()
 		}
 	}
 	return err
+}
+
+func (in *instance) run(list []C.uintptr_t) error {
+	return taken(C.neso_execute(in.model.library.entry.execute, C.uintptr_t(in.handle), &list[0], C.uint32_t(len(list))))
 }
 
 func instanceOf(h C.uintptr_t, f func(in *instance) C.uintptr_t) C.uintptr_t {

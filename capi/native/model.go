@@ -32,6 +32,7 @@ type model struct {
 
 	name, directory object.Text
 	names           sync.Map // of tensors: string to *object.Text
+	devices         devices
 }
 
 var (
