@@ -56,7 +56,7 @@ def threads(served, name, instances):
             for said in pool.map(lambda n: ask(served, name, n), range(1 + 16 * turn, 17 + 16 * turn)):
                 by.setdefault(said["device"], set()).add(said["thread"])
                 most = max(most, said["most"])
-                seen.add(said["instance"])
+                seen.add((said["instance"], said["device"]))
             if len(seen) == instances:
                 return {device: len(all) for device, all in by.items()}, most
     raise AssertionError(f"only {seen} have run")

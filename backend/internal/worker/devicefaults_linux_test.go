@@ -164,8 +164,8 @@ func TestBadDeviceFrames(t *testing.T) {
 		},
 		"DROPPED of its own": {wire.KindDropped, le.AppendUint32(nil, wire.FirstOutputSegment), "is not to be dropped"},
 		"an unknown flag of a call": {
-			wire.KindInfer, append([]byte{0, 4}, make([]byte, 80)...),
-			"INFER frame: flags at offset 1: 4 has unknown bits",
+			wire.KindInfer, append([]byte{0, 8}, make([]byte, 80)...),
+			"INFER frame: flags at offset 1: 8 has unknown bits",
 		},
 	} {
 		t.Run(name, func(t *testing.T) { one(t, c.kind, c.body, c.want) })

@@ -242,9 +242,9 @@ func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	return err
 }
 
-// mostBatched is how many batches a batcher has an instance have. One that has more gets
-// each request by itself, as it comes.
-const mostBatched = 2
+// loneInstances is how many a worker has at most that has one that runs batches: there may
+// be another one that stands for the process.
+const loneInstances = 2
 
 // send registers the batch and writes its frame.
 func (c *Conn) send(ctx context.Context, b *batch) error {
@@ -268,7 +268,7 @@ func (c *Conn) send(ctx context.Context, b *batch) error {
 	w.watch(ctx, b)
 	w.cancelSoon()
 	b.Batch.InputEnd = backend.Now()
-	s.out.flushBatch(i.pipeline.Len() > mostBatched)
+	s.out.flushBatch(i.pipeline.Len(), len(w.instances) <= loneInstances)
 	return nil
 }
 

@@ -27,6 +27,7 @@ type outbox struct {
 	waits   bool   // somebody is about to write, see flushBatch
 	batches int    // of frames
 	recent  uint32 // how many batches the last four writes of any took along, a byte each
+	asked   bool   // the worker asks for a moment whether something comes before it sleeps
 	left    []byte // what the flusher has to write first
 	err     error  // of a write
 	room    sync.Cond
@@ -94,18 +95,28 @@ func (o *outbox) note() {
 	}
 }
 
-// flushBatch is flush for a batch that was just appended; many says that the worker has
-// several others. Clients that are answered together come back together: where the worker
+// mostBatched is how many batches a batcher has an instance have. One that has more gets
+// each request by itself, as it comes. A worker that asks for what comes is still awake
+// where it has at most mostAsked.
+const mostBatched, mostAsked = 2, 4
+
+// flushBatch is flush for a batch that was just appended, with which the worker's instance
+// has so many; only says that the worker has no other. Clients that are answered together come back together: where the worker
 // has several, or one of the last writes took several along, the goroutines that are ready
 // to run send theirs first, and one write takes all. For that the worker wakes once, and
 // answers all at once. Otherwise each batch would be a write, and a worker that is quicker
 // than the server would go to sleep after each: half as much CPU again a request with eight
 // clients of a small library. A batch waits here for what is ready to run at that moment,
 // never for what may become so.
-func (o *outbox) flushBatch(many bool) {
+//
+// A worker that asks for what comes, and has an only instance, sleeps less often still where
+// it gets the first ones at once: while it runs them the server takes up the next ones, and
+// the worker finds those when it asks. Waiting would have the two take turns.
+func (o *outbox) flushBatch(has int, only bool) {
 	o.batches++
 	switch {
-	case !many && o.recent&^0x0101_0101 == 0: // a lone client's
+	case only && o.asked && has <= mostAsked:
+	case has <= mostBatched && o.recent&^0x0101_0101 == 0: // a lone client's
 	case o.waits:
 		return // that one takes it along
 	case o.writing || o.ended:

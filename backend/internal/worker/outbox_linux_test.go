@@ -38,10 +38,11 @@ func newPackets(t *testing.T) (o *outbox, next func() string) {
 // a lone client's leave at once, and take along what waits.
 func TestBatchesLeaveTogether(t *testing.T) {
 	o, next := newPackets(t)
+	has := map[bool]int{false: mostBatched, true: mostBatched + 1}
 	send := func(frame string, many, another bool) string {
 		o.waits = another // as while another one lets those go first that are ready
 		o.frames = append(o.frames, frame...)
-		o.flushBatch(many)
+		o.flushBatch(has[many], false)
 		o.waits = false
 		return next()
 	}
@@ -76,6 +77,23 @@ func TestBatchesLeaveTogether(t *testing.T) {
 	if got := send("lone", false, true); got != "waits lone" {
 		t.Errorf("%q left, want a lone client's batch and what waited", got)
 	}
+	// A worker that asks for what comes gets the first ones at once, whatever waits.
+	o.asked = true
+	asked := func(frame string, has int, only bool, want string) {
+		t.Helper()
+		o.waits = true
+		o.frames = append(o.frames, frame...)
+		o.flushBatch(has, only)
+		if got := next(); got != want {
+			t.Errorf("%q: %q left, want %q", frame, got, want)
+		}
+		o.waits = false
+	}
+	asked("first", 1, true, "first")
+	asked("fourth", mostAsked, true, "fourth")
+	asked("fifth ", mostAsked+1, true, "")
+	asked("of several", mostAsked, false, "")
+	asked(" next", 1, true, "fifth of several next")
 	o.end()
 	if got := send("late", true, false); got != "" || o.waits {
 		t.Errorf("%q left after the end", got)

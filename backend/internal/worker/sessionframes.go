@@ -48,7 +48,8 @@ func (f *sessionFrames) greeted(h wire.Header, body []byte) error {
 	if f.hello.Protocol != 0 && f.hello.Protocol != wire.Version {
 		return &wire.ProtocolError{Kind: h.Kind, Field: "protocol", Detail: fmt.Sprintf("%d, expected %d", f.hello.Protocol, wire.Version)}
 	}
-	f.shared.lock().borrows = f.hello.Lent
+	s := f.shared.lock()
+	s.borrows, s.out.asked = f.hello.Lent, f.hello.Asks
 	f.shared.unlock()
 	close(f.helloed)
 	return nil

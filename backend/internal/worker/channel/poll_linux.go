@@ -32,10 +32,35 @@ const (
 // polling decides which frames of a channel are asked for. It belongs to whoever
 // reads.
 type polling struct {
-	soon   bool // the next frame probably comes soon
-	skip   int  // so many of those are waited for
-	misses int  // in a row
-	run    int  // so many in a row were asked for, and came
+	odds
+	soon bool // the next frame probably comes soon
+	run  int  // so many in a row were asked for, and came
+}
+
+// odds say whether to ask for a frame: the more often in a row that was in vain, the more
+// rarely.
+type odds struct {
+	skip   int // so many frames are waited for
+	misses int // in a row
+}
+
+// fair reports whether to ask for the next frame.
+func (o *odds) fair() bool {
+	if o.skip > 0 {
+		o.skip--
+		return false
+	}
+	return true
+}
+
+// note takes what came of it; after most misses in a row it gets no rarer.
+func (o *odds) note(hit bool, most int) {
+	if hit {
+		o.misses = 0
+		return
+	}
+	o.misses = min(o.misses+1, most)
+	o.skip = 1<<o.misses - 1
 }
 
 // begin reports whether to ask for the next frame; idle is how long ago a reader
@@ -46,8 +71,7 @@ func (p *polling) begin(idle time.Duration) bool {
 	switch {
 	case !soon:
 		return false
-	case p.skip > 0:
-		p.skip--
+	case !p.fair():
 		p.run = 0
 		return false
 	case idle > pollWindow || p.run >= maxRun:
@@ -60,13 +84,10 @@ func (p *polling) begin(idle time.Duration) bool {
 
 // end notes whether the frame came in time.
 func (p *polling) end(inTime bool) {
-	if inTime {
-		p.misses = 0
-		return
+	p.note(inTime, maxMisses)
+	if !inTime {
+		p.run = 0
 	}
-	p.run = 0
-	p.misses = min(p.misses+1, maxMisses)
-	p.skip = 1<<p.misses - 1
 }
 
 // parked is when a reader last waited in Go's poller, since started.

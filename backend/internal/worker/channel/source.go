@@ -26,4 +26,4 @@ func (s FileSource) Read(b []byte) (int, error) {
 func (s FileSource) Interrupt() { _ = s.File.SetReadDeadline(time.Now()) }
 
 // Expect has nothing to hurry here.
-func (FileSource) Expect(bool) {}
+func (FileSource) Expect(_, _ bool) {}

@@ -21,6 +21,18 @@ import (
 // them a wake-up again. So the thread waits a while without telling the scheduler, and
 // only when nothing comes does it wait as others do.
 
+// A thread that waits in the kernel is woken by whoever writes, who pays for it, and its
+// core may have to wake, too. A library that is quicker than the server would have that for
+// nearly each request of a few clients. So the thread that runs it asks for the next frame
+// again and again for askLimit, and leaves the core to others in between, before it waits:
+// see odds for what that costs where nothing comes.
+const (
+	askLimit = 60 * time.Microsecond
+	// askMisses is maxMisses for it. Whoever sleeps makes the others slower, and would ask
+	// in vain then: it has to find out soon that there is something to ask for.
+	askMisses = 4
+)
+
 // SoonLimit is how long a Read for which something is expected soon keeps its processor
 // while it waits. The collector and others that need the thread interrupt it by a signal.
 const SoonLimit = time.Millisecond
@@ -35,6 +47,8 @@ type Source struct {
 	wake        int // of event, an eventfd
 	asked       atomic.Bool
 	soon        bool
+	asks        bool
+	odds        odds
 	polls       [2]unix.PollFd
 }
 
@@ -54,8 +68,9 @@ func NewSource(f *os.File) (*Source, error) {
 	return s, nil
 }
 
-// Expect says whether what the next Reads return probably comes soon.
-func (s *Source) Expect(soon bool) { s.soon = soon }
+// Expect says whether what the next Reads return probably comes soon, and whether to ask
+// for it before they wait.
+func (s *Source) Expect(soon, ask bool) { s.soon, s.asks = soon, ask }
 
 // Interrupt has the Read that waits, or else the next one that would wait, return
 // ErrInterrupted.
@@ -67,8 +82,12 @@ func (s *Source) Interrupt() {
 
 // Read waits for bytes, the end or Interrupt.
 func (s *Source) Read(b []byte) (int, error) {
-	for {
-		switch n, errno := rawsocket.Receive(s.fd, b); {
+	for asks := s.asks; ; {
+		n, errno := rawsocket.Receive(s.fd, b)
+		if asks && errno == syscall.EAGAIN && s.odds.fair() {
+			n, errno = s.ask(b)
+		}
+		switch {
 		case errno != 0 && errno != syscall.EAGAIN:
 			return 0, os.NewSyscallError("recvfrom", errno)
 		case errno == 0 && n == 0:
@@ -80,6 +99,25 @@ func (s *Source) Read(b []byte) (int, error) {
 			return 0, ErrInterrupted
 		}
 		s.wait()
+		asks = false // what has woken it is there
+	}
+}
+
+// ask is Receive, again and again for a moment: until something comes, or Interrupt.
+func (s *Source) ask(b []byte) (n int, errno syscall.Errno) {
+	for begin := time.Now(); ; {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		n, errno = rawsocket.Receive(s.fd, b)
+		switch {
+		case errno != syscall.EAGAIN:
+			s.odds.note(true, askMisses) // however late: then others had the core
+			return n, errno
+		case s.asked.Load():
+			return n, errno
+		case time.Since(begin) > askLimit:
+			s.odds.note(false, askMisses)
+			return n, errno
+		}
 	}
 }
 

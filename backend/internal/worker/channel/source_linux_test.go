@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,5 +52,80 @@ func TestSinkIsClosed(t *testing.T) {
 	}
 	if got, err := io.ReadAll(ours); string(got) != "before" || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A read that asks for what comes says what one that waits says, and stops to ask where that
+// was in vain.
+func TestSourceAsks(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before func(s *Source, theirs *os.File) error // the read
+		want   string                                 // in the error; none for data
+	}{
+		{"data", func(_ *Source, theirs *os.File) error { _, err := theirs.WriteString("data"); return err }, ""},
+		{"data behind", func(_ *Source, theirs *os.File) error { go theirs.WriteString("data"); return nil }, ""},
+		{"the end", func(_ *Source, theirs *os.File) error { return theirs.Close() }, "EOF"},
+		{"interrupted", func(s *Source, _ *os.File) error { s.Interrupt(); return nil }, "interrupted"},
+		{"interrupted meanwhile", func(s *Source, _ *os.File) error { go s.Interrupt(); return nil }, "interrupted"},
+	} {
+		for _, misses := range []int{0, askMisses} {
+			ours, theirs, err := NewPair("test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := NewSource(ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Expect(true, true)
+			for range misses {
+				s.odds.note(false, askMisses)
+			}
+			if err := test.before(s, theirs); err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 8)
+			n, err := s.Read(b)
+			if test.want == "" && (err != nil || string(b[:n]) != "data") || test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("%s, %d misses: %q, %v", test.name, misses, b[:n], err)
+			}
+			_, _ = s.file.Close(), theirs.Close()
+		}
+	}
+}
+
+// TestSourceAsksInVain: the more often nothing came, the more rarely is asked, and one frame
+// that comes makes up for all.
+func TestSourceAsksInVain(t *testing.T) {
+	ours, theirs, err := NewPair("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	s, err := NewSource(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.file.Close()
+	b := make([]byte, 8)
+	for _, want := range []int{1, 3, 7, 15, 15} {
+		if _, errno := s.ask(b); errno != syscall.EAGAIN {
+			t.Fatal(errno)
+		}
+		skipped := 0
+		for !s.odds.fair() {
+			skipped++
+		}
+		if skipped != want {
+			t.Errorf("%d frames are waited for, want %d", skipped, want)
+		}
+	}
+	if _, err := theirs.WriteString("d"); err != nil {
+		t.Fatal(err)
+	}
+	if n, errno := s.ask(b); n != 1 || errno != 0 || !s.odds.fair() {
+		t.Errorf("%d bytes, %v; what came did not count", n, errno)
 	}
 }

@@ -47,6 +47,7 @@ type Guest struct {
 	jobs                 *jobQueue // of Serve
 	control, descriptors *os.File
 	in                   source
+	asks                 bool // the thread of an only instance does not sleep at once
 	rd                   wire.Reader
 	memory               guestMemory
 	calls                calls
@@ -127,7 +128,7 @@ func NewServing(control, descriptors *os.File, h Handler) (*Guest, error) {
 		return nil, err
 	}
 	g := newGuest(control, descriptors, from, to, h)
-	g.board.known, g.turns.spare = true, 1
+	g.board.known, g.asks, g.turns.spare = true, true, 1
 	return g, nil
 }
 
@@ -144,7 +145,7 @@ func (g *Guest) Run() int {
 // Serve greets the server and works until it says EXIT or is gone, which is no
 // error.
 func (g *Guest) Serve() error {
-	hello := wire.Hello{PID: os.Getpid(), Protocol: wire.Version, Lent: true, Board: g.board.known}
+	hello := wire.Hello{PID: os.Getpid(), Protocol: wire.Version, Lent: true, Board: g.board.known, Asks: g.asks}
 	if err := g.json(wire.KindHello, 0, 0, hello); err != nil {
 		return err
 	}

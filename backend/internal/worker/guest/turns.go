@@ -19,6 +19,7 @@ import (
 //   - a clock, which ticks only while something runs, has it read when an execution has
 //     seen two ticks. It gives the part back when the thread has nothing to run again.
 //     Where executions have long been shorter than its ticks it ticks less often.
+// It asks for the next frame for a moment before it sleeps, see channel.Source.
 // Where there are several instances the background goroutine reads: what is for one of
 // them must not wait for what another one runs.
 
@@ -37,8 +38,9 @@ type source interface {
 	io.Reader
 	// Interrupt has the Read that waits, or the next one, return channel.ErrInterrupted.
 	Interrupt()
-	// Expect says whether what the next Read returns probably comes soon.
-	Expect(soon bool)
+	// Expect says whether what the next Read returns probably comes soon, and whether to
+	// ask for it for a moment before the thread sleeps.
+	Expect(soon, ask bool)
 }
 
 // turns says who reads the control channel.
@@ -78,7 +80,7 @@ func (g *Guest) background() error {
 			t.back.Wait()
 			continue
 		}
-		g.takeLocked()
+		g.takeLocked(false)
 		if t.leader != nil {
 			t.leader.wake.signal()
 		}
@@ -87,13 +89,14 @@ func (g *Guest) background() error {
 	return t.err
 }
 
-// takeLocked reads once: it waits for a frame, or for an interruption.
-func (g *Guest) takeLocked() {
+// takeLocked reads once: it waits for a frame, or for an interruption. leads says that the
+// caller is the thread that runs what comes.
+func (g *Guest) takeLocked(leads bool) {
 	t := &g.turns
 	t.taken = true
 	soon := t.spendLocked()
 	t.mu.Unlock()
-	g.in.Expect(soon)
+	g.in.Expect(soon, soon && leads)
 	err := g.take()
 	t.mu.Lock()
 	t.spareLocked(soon)
@@ -227,7 +230,7 @@ func (l *line) next() (job, bool) {
 			g.in.Interrupt()
 			l.waitLocked()
 		default:
-			g.takeLocked()
+			g.takeLocked(true)
 			if t.err != nil || t.leader != l {
 				t.changedLocked() // the background goroutine has it from here
 			}

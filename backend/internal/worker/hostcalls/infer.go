@@ -63,7 +63,9 @@ func Request(h wire.Header, decoded *wire.InferCall) (*backend.Request, error) {
 // Infer begins an INFER, whose Run is for the caller. It returns nil when it has
 // refused the call, with the error of that. It consumes the request.
 func (c *Calls) Infer(ctx context.Context, h wire.Header, decoded *wire.InferCall, req *backend.Request, o Options) (*Infer, error) {
-	call := &Infer{calls: c, id: h.ID, decoupled: decoded.Decoupled, arena: o.Arena, inline: o.Inline, device: o.Device, tells: decoded.Pinned, req: req}
+	call := &Infer{
+		calls: c, id: h.ID, decoupled: decoded.Decoupled, arena: o.Arena, inline: o.Inline, device: o.Device, tells: decoded.Pinned, req: req,
+	}
 	if decoded.Window {
 		call.window = stream.NewCallWindow()
 	}

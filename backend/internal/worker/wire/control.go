@@ -21,6 +21,9 @@ type Hello struct {
 	Lent bool `json:"lent,omitempty"`
 	// Board says that the worker writes down what it begins, see Board.
 	Board bool `json:"board,omitempty"`
+	// Asks says that the worker's reader does not sleep at once when nothing has come:
+	// it asks for the next frame for a moment.
+	Asks bool `json:"asks,omitempty"`
 }
 
 // LoadBody is the body of LOAD.
