@@ -71,7 +71,13 @@ def test_a_response_names_the_version_that_answered(served):
     for version in (1, 2, 1):
         r = served.post("/v2/repository/models/moves/rollout", {"labels": {"stable": version}})
         assert r.status == 200, r
-        assert told(served, "keep", to="moves@stable") == {"version": version, "answers": 1, "errors": 0, "error": "", "sum": 6}
+        assert told(served, "keep", to="moves@stable") == {
+            "version": version,
+            "answers": 1,
+            "errors": 0,
+            "error": "",
+            "sum": 6,
+        }
 
 
 def test_documents(served):

@@ -358,7 +358,9 @@ def test_batches_on_the_way(name, kind):
     assert frames.frame(kind, want["instance"], want["id"]) == data
 
 
-@pytest.mark.parametrize(("name", "kind"), [("times", frames.TIMES), ("activity", frames.ACTIVITY), ("pinned", frames.PINNED)])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("times", frames.TIMES), ("activity", frames.ACTIVITY), ("pinned", frames.PINNED)]
+)
 def test_what_only_others_send(name, kind):
     """Python workers know the number, and neither send nor take these frames."""
     want, data = load(name)
