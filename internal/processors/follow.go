@@ -39,27 +39,50 @@ type rules struct {
 	calm  int // calm windows in a row
 	busy  int // busy windows in a row
 	stays int // windows for which nothing is given up
+	trial trial
 }
 
-// next returns how many of all processors to use after a window in which so many
-// of now were in use, and so many waited for a core.
-func (r *rules) next(used, waited float64, now, all int) int {
+// measured is what a window has shown.
+type measured struct {
+	used   float64 // processors in use
+	waited float64 // waits for a core, in processors
+	served float64 // requests that began
+}
+
+// next returns how many of all processors to use after a window with now of them.
+func (r *rules) next(m measured, now, all int) int {
 	low := max(1, all/2)
 	r.stays = max(0, r.stays-1)
+	r.trial.passes(m)
 	switch {
-	case used < idleShare:
+	case m.used < idleShare:
+		r.trial.left = 0
 		return now
-	case now < all && used+waited <= busyShare*float64(now):
+	case r.trial.left > 0:
+		n := r.trial.goesOn(m, now, low, all)
+		if n == all {
+			r.stays = stay
+		}
+		r.busy, r.calm = 0, 0
+		return n
+	case now < all && m.used+m.waited <= busyShare*float64(now):
 		r.busy = 0
+		return now
+	case now < all && r.trial.knows(m):
+		r.busy = 0 // another load has to be busy for as long as any
 		return now
 	case now < all:
 		if r.busy++; r.busy < busyWindows {
 			return now
 		}
 		r.busy, r.calm, r.stays = 0, 0, stay
+		r.trial.begin()
 		return all
-	case used > calmShare*float64(low) || r.stays > 0:
+	case m.used > calmShare*float64(low) || r.stays > 0:
 		r.calm = 0
+		if r.stays == 0 && m.used <= tryShare*float64(low) && !r.trial.knows(m) && r.trial.begin() {
+			return low
+		}
 		return all
 	}
 	if r.calm++; r.calm < calmWindows {
@@ -70,12 +93,14 @@ func (r *rules) next(used, waited float64, now, all int) int {
 }
 
 var (
-	idle atomic.Bool // Follow waits for wake
-	wake = make(chan struct{}, 1)
+	idle   atomic.Bool // Follow waits for wake
+	wake   = make(chan struct{}, 1)
+	served atomic.Int64 // calls of Work
 )
 
 // Work says that there is work. Every request says so: it costs next to nothing.
 func Work() {
+	served.Add(1)
 	if idle.Load() && idle.CompareAndSwap(true, false) {
 		select {
 		case wake <- struct{}{}:
@@ -98,6 +123,7 @@ func Follow(ctx context.Context) {
 	defer t.Stop()
 	for {
 		used, _ := cpuTime()
+		begun := served.Load()
 		since, before, lowered := time.Now(), time.Duration(0), runtime.GOMAXPROCS(0) < Count()
 		if lowered {
 			before = waitTime()
@@ -114,8 +140,9 @@ func Follow(ctx context.Context) {
 			waited = float64(waitTime()-before) / elapsed
 		}
 		share := float64(now-used) / elapsed
+		rate := float64(served.Load()-begun) / elapsed * float64(window)
 		state.mu.Lock()
-		useLocked(r.next(share, waited, runtime.GOMAXPROCS(0), countLocked()))
+		useLocked(r.next(measured{share, waited, rate}, runtime.GOMAXPROCS(0), countLocked()))
 		state.mu.Unlock()
 		if share < idleShare {
 			idle.Store(true)

@@ -7,7 +7,7 @@
 // work done, and the wake-ups cost more than the work: a third of the server's
 // CPU of a small request to a Python model. So [Follow] halves the number of
 // processors while the load leaves half of them idle, and gives all back when it
-// grows.
+// grows. Where half are nearly enough it tries which number serves more (trial.go).
 //
 // Whatever may hold a processor without using it asks for all of them: [Hold]
 // for as long as files are read, [Keep] for good once there are calls into C

@@ -51,7 +51,7 @@ func TestRules(t *testing.T) {
 			r, now, i := rules{}, c.all, 0
 			for _, part := range c.steps {
 				for _, s := range part {
-					if now = r.next(s.used, s.waited, now, c.all); now != s.want {
+					if now = r.next(measured{used: s.used, waited: s.waited}, now, c.all); now != s.want {
 						t.Fatalf("window %d with %v in use: %d, want %d", i, s.used, now, s.want)
 					}
 					i++
