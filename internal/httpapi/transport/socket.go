@@ -23,6 +23,9 @@ func (c *conn) openSocket() {
 // receive reads from the socket. Only the goroutine that net/http reads on may
 // call it, as with the connection's fields.
 func (c *conn) receive(p []byte) (int, error) {
+	if len(p) == 0 { // Windows would wait until there is something to read
+		return 0, nil
+	}
 	if c.raw == nil || len(p) > rawMost {
 		return c.Conn.Read(p)
 	}
