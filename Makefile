@@ -78,6 +78,9 @@ edge: bin/.modules ## bin/neso-edge: the server without object stores, Redis and
 windows: bin/.modules ## the program and the Go tests for Windows under Wine; writes the table of docs/operate/windows.md
 	scripts/windows.sh
 
+monitoring: ## .tools/monitoring: Prometheus and OpenTelemetry's collector, in which a test runs what deploy has for them; needs Debian's apt
+	scripts/monitoring.sh
+
 arm64: bin/.modules ## bin/neso-arm64, and .tools/arm64: an emulator and a Python that test it; needs Debian's apt
 	scripts/arm64.sh
 
@@ -290,4 +293,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 windows release gpu-check gpu-bundle
+.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 monitoring windows release gpu-check gpu-bundle

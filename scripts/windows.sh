@@ -3,7 +3,8 @@
 # Python model, then the Go tests compiled for Windows, and writes what came of it into
 # the table of docs/operate/windows.md. Needs wine (Debian: apt-get install wine64 wine),
 # Go, pip and the network; everything goes to .tools/windows. `scripts/windows.sh serve`
-# runs the server only, `scripts/windows.sh test PACKAGE...` some tests only.
+# runs the server only, `scripts/windows.sh test PACKAGE...` some tests only: the table
+# has these anew, and the others as they ran before; `scripts/windows.sh table` runs nothing.
 set -eu
 cd "$(dirname "$0")/.."
 go=${GO:-go}

@@ -15,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "operate" / "windows.md"
+MARK = "<!-- what scripts/windows.sh found -->"  # in the page; what follows it is written anew
+DOES_NOT_COMPILE = "does not compile"
 CONFIG = """backend: "%s"
 max_batch_size: 8
 input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
@@ -75,7 +77,7 @@ with Triton(config=config) as triton:
     if len(sys.argv) > 2:
         os._exit(5)
 """
-TEST_TIMEOUT = 100  # seconds of one package
+TEST_TIMEOUT = 400  # seconds of one package, on a machine that does other work too
 # Packages whose tests make no sense here, each with why.
 EXCLUDED = {
     "internal/repotest": "the rules of the source tree, which need no second system",
@@ -291,68 +293,94 @@ def go(*arguments, **kw) -> str:
     return subprocess.run(["go", *arguments], capture_output=True, text=True, check=True, cwd=ROOT, **kw).stdout
 
 
-def tested(top: Path, wanted: list[str]) -> list[tuple[str, int, list[str], str]]:
-    """Of each package with tests: how many passed, which failed, and a word on the whole."""
+def tested(top: Path, wanted: list[str]) -> None:
+    """Leaves what the tests of each package print in the directory tests."""
     (top / "tests").mkdir(exist_ok=True)
     extra = overlay(top)
     with ThreadPoolExecutor(2) as two:  # one compiles while another one runs
-        rows = list(two.map(lambda directory: of_package(top, directory, extra), packages(wanted)))
-    return [row for row in rows if row is not None]
+        list(two.map(lambda directory: of_package(top, directory, extra), packages(wanted)))
 
 
-def of_package(top: Path, directory: str, extra: list[str]):
+def text_of(top: Path, name: str) -> Path:
+    return top / "tests" / (name.replace("/", "-") + ".txt")
+
+
+def outcome(text: str) -> tuple[int, list[str], str]:
+    """Of what the tests of a package print: how many passed, which failed, and a word on the whole."""
+    passed = len(re.findall(r"^--- PASS", text, re.M))
+    failed = re.findall(r"^--- FAIL: (\w+)", text, re.M)
+    if text.startswith(DOES_NOT_COMPILE):
+        return 0, [], DOES_NOT_COMPILE
+    if re.search(r"^(PASS|FAIL)$", text, re.M):
+        return passed, failed, ""
+    began = re.findall(r"^=== RUN +(\w+)$", text, re.M)
+    ended = set(re.findall(r"^ *--- (?:PASS|FAIL|SKIP): (\w+)", text, re.M))
+    during = ", ".join(t for t in began if t not in ended)
+    return passed, failed, ("did not end" if "panic: " not in text or "test timed out" in text else "ended with a fault") + (
+        f" in {during}" if during else ""
+    )  # fmt: skip
+
+
+def of_package(top: Path, directory: str, extra: list[str]) -> None:
     name = os.path.relpath(directory, ROOT)
-    flat = name.replace("/", "-")
     if name in EXCLUDED:
         print((name, EXCLUDED[name]), flush=True)
-        return None
-    program = top / "tests" / (flat + ".exe")
+        return
+    file = text_of(top, name)
+    file.unlink(missing_ok=True)
+    program = file.with_suffix(".exe")
     built = subprocess.run(
         ["go", "test", "-c", "-tags", "grpcnotrace", "-ldflags=-s -w", *extra, "-o", str(program), "."],
         cwd=directory, env={**os.environ, "GOOS": "windows", "CGO_ENABLED": "0"}, capture_output=True, text=True,
     )  # fmt: skip
     if built.returncode != 0:
-        return name, 0, [], "does not compile"
-    if not program.exists():
-        return None  # no tests there on Windows
-    environment = {**os.environ, "NESO_PYTHON": windows(top / "python" / "python.exe")}
-    text, status = run([program, "-test.v", "-test.timeout=90s"], TEST_TIMEOUT, cwd=directory, env=environment)
-    program.unlink(missing_ok=True)
-    (top / "tests" / (flat + ".txt")).write_text(text)
-    passed = len(re.findall(r"^--- PASS", text, re.M))
-    failed = re.findall(r"^--- FAIL: (\w+)", text, re.M)
-    word = "did not end" if status is None else "" if status == 0 or failed else "ended with a fault"
-    print((name, passed, failed, word), flush=True)
-    return name, passed, failed, word
+        text = f"{DOES_NOT_COMPILE}\n{built.stderr}"
+    elif not program.exists():
+        text = "PASS\n"  # no tests there on Windows
+    else:
+        environment = {**os.environ, "NESO_PYTHON": windows(top / "python" / "python.exe")}
+        limit = f"-test.timeout={TEST_TIMEOUT - 10}s"
+        text, _ = run([program, "-test.v", limit], TEST_TIMEOUT, cwd=directory, env=environment)
+        program.unlink(missing_ok=True)
+    file.write_text(text)
+    print((name, *outcome(text)), flush=True)
 
 
-def table(rows, tests) -> str:
+def table(top: Path) -> tuple[str, list[str]]:
+    """What was found, in this run and in those before it, and which packages have not run yet."""
+    rows = json.loads((top / "served.json").read_text())
     lines = ["| what | under Wine |", "|---|---|", *[f"| {what} | {result} |" for what, result in rows], ""]
-    if tests:
-        there = len(tests) - sum(1 for t in tests if not (t[1] or t[2] or t[3]))  # others have none on Windows
-        whole = [name for name, passed, failed, word in tests if passed and not failed and not word]
-        skipped = [name for name, passed, failed, word in tests if not passed and not failed and not word]
-        lines += [
-            f"Go tests: {sum(t[1] for t in tests)} passed; of {there} packages {len(whole)} passed whole. The others:",
-            "", "| package | passed | failed |", "|---|---|---|",
-        ]  # fmt: skip
-        for name, passed, failed, word in tests:
-            if name not in whole and name not in skipped:
-                shown = ", ".join(failed[:6]) + (f" and {len(failed) - 6} more" if len(failed) > 6 else "")
-                lines.append(f"| `{name}` | {passed} | {shown}{'; ' * bool(shown and word)}{word} |")
-        lines += ["", "Not run:", "", *[f"- `{name}`: {why}" for name, why in sorted(EXCLUDED.items())], ""]
-    return "\n".join(lines)
+    names = [os.path.relpath(directory, ROOT) for directory in packages([])]
+    missing = [n for n in names if n not in EXCLUDED and not text_of(top, n).exists()]
+    found = {n: outcome(text_of(top, n).read_text()) for n in names if n not in EXCLUDED and n not in missing}
+    there = {n: o for n, o in found.items() if any(o)}  # others have no tests on Windows
+    whole = [n for n, (_, failed, word) in there.items() if not failed and not word]
+    lines += [
+        f"Go tests: {sum(o[0] for o in there.values())} passed; of {len(there)} packages {len(whole)} passed whole. The others:",
+        "", "| package | passed | failed |", "|---|---|---|",
+    ]  # fmt: skip
+    for name, (passed, failed, word) in there.items():
+        if name not in whole:
+            shown = ", ".join(failed[:6]) + (f" and {len(failed) - 6} more" if len(failed) > 6 else "")
+            lines.append(f"| `{name}` | {passed} | {shown}{'; ' * bool(shown and word)}{word} |")
+    lines += ["", "Not run:", "", *[f"- `{name}`: {why}" for name, why in sorted(EXCLUDED.items())], ""]
+    return "\n".join(lines), missing
 
 
 def main():
     top, arguments = Path(sys.argv[1]), sys.argv[2:]
-    rows = served(top) if arguments[:1] != ["test"] else []
-    tests = tested(top, arguments[1:]) if arguments[:1] != ["serve"] else []
-    text = table(rows, tests)
+    if arguments[:1] in ([], ["serve"]):
+        (top / "served.json").write_text(json.dumps(served(top)))
+    if arguments[:1] in ([], ["test"]):
+        tested(top, arguments[1:])
+    if not (top / "served.json").exists():
+        return print("the page stays as it is: the program has not run here (scripts/windows.sh serve)")
+    text, missing = table(top)
     print(text)
-    if not arguments and PAGE.exists():
-        head, _, _ = PAGE.read_text().partition("<!-- what scripts/windows.sh found -->")
-        PAGE.write_text(head + "<!-- what scripts/windows.sh found -->\n\n" + text)
+    if missing:
+        return print("the page stays as it is: these have not run here:", *missing)
+    head, _, _ = PAGE.read_text().partition(MARK)
+    PAGE.write_text(head + MARK + "\n\n" + text)
 
 
 if __name__ == "__main__":
