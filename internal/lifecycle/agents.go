@@ -58,7 +58,7 @@ func readConfig(directory string) []byte {
 func (m *Manager) agentsOf(name string) *agent.Chain {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.models[name]; e != nil && e.snapshot != nil {
+	if e := m.models.entries[name]; e != nil && e.snapshot != nil {
 		return e.snapshot.Agents
 	}
 	return nil

@@ -60,7 +60,7 @@ func (m *Manager) bind(b Bound, done *effects) error {
 	}
 	defer m.unclaim(b.Name)
 	m.mu.Lock()
-	if e := m.models[b.Name]; e != nil && e.snapshot != nil && !e.snapshot.IsBound() {
+	if e := m.models.entries[b.Name]; e != nil && e.snapshot != nil && !e.snapshot.IsBound() {
 		m.mu.Unlock()
 		return backend.Errorf(backend.AlreadyExists, "model '%s' is loaded from a model repository, unload it before binding", b.Name)
 	}
@@ -86,12 +86,12 @@ func (m *Manager) bind(b Bound, done *effects) error {
 		return nil
 	}
 	// What never served leaves no trace: the binder has the error.
-	if e := m.models[b.Name]; e != nil {
+	if e := m.models.entries[b.Name]; e != nil {
 		if v := e.versions[b.Version]; v != nil && v.state != Ready {
 			delete(e.versions, b.Version)
 		}
 		if len(e.versions) == 0 {
-			delete(m.models, b.Name)
+			delete(m.models.entries, b.Name)
 		}
 	}
 	return err
@@ -112,8 +112,8 @@ func (m *Manager) unbind(name string, version int64, of backend.Backend, done *e
 	delete(versions, version)
 	if len(versions) == 0 {
 		delete(m.bound, name)
-		m.unloadLocked([]string{name}, m.graphLocked().Users(name))
-		delete(m.models, name) // there is nothing to load again
+		m.unloadLocked([]string{name}, m.models.graph().Users(name))
+		delete(m.models.entries, name) // there is nothing to load again
 		m.mu.Unlock()
 		return nil
 	}
@@ -128,7 +128,7 @@ func (m *Manager) unbind(name string, version int64, of backend.Backend, done *e
 	err = m.apply(p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.models[name]; e != nil {
+	if e := m.models.entries[name]; e != nil {
 		delete(e.versions, version)
 	}
 	return err

@@ -47,47 +47,28 @@ func (m *Manager) loopsLocked() {
 	if len(m.calls.seen) == 0 {
 		return
 	}
-	g := m.graphLocked()
+	g := m.models.graph()
 	for c := range m.calls.seen {
-		caller := m.keyLocked(c.caller)
-		g[caller] = append(g[caller], m.keyLocked(c.callee))
+		caller := m.models.key(c.caller)
+		g[caller] = append(g[caller], m.models.key(c.callee))
 	}
 	for c := range m.calls.seen {
-		m.calls.seen[c] = c.caller == c.callee || slices.Contains(g.Users(m.keyLocked(c.caller)), m.keyLocked(c.callee))
+		m.calls.seen[c] = c.caller == c.callee || slices.Contains(g.Users(m.models.key(c.caller)), m.models.key(c.callee))
 	}
 }
 
 // callersLocked returns the graph of ensembles with the calls between models.
 func (m *Manager) callersLocked() uses.Graph {
-	g := m.graphLocked()
+	g := m.models.graph()
 	m.calls.mu.RLock()
 	defer m.calls.mu.RUnlock()
 	for c := range m.calls.seen {
 		if c.caller != c.callee {
-			caller := m.keyLocked(c.caller)
-			g[caller] = append(g[caller], m.keyLocked(c.callee))
+			caller := m.models.key(c.caller)
+			g[caller] = append(g[caller], m.models.key(c.callee))
 		}
 	}
 	return g
-}
-
-// departure is a version that serves no longer and is not closed yet.
-type departure struct {
-	model *model.Model
-	done  chan struct{} // closed when it is
-}
-
-// waitsLocked returns the departures of the models that have called name: it
-// stays until they are gone, since their last requests may need it. Models that
-// call each other do not wait.
-func (m *Manager) waitsLocked(g uses.Graph, name string) []*departure {
-	var waits []*departure
-	for _, user := range g.Users(name) {
-		if user != name && !slices.Contains(g.Users(user), name) {
-			waits = append(waits, m.departing[user]...)
-		}
-	}
-	return waits
 }
 
 // PinFor is Pin for a request that the model caller sends. While caller
@@ -98,21 +79,7 @@ func (m *Manager) PinFor(caller, name string, version int64) *model.Model {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.departing[caller]) == 0 {
-		return nil
-	}
-	var best *model.Model
-	for _, d := range m.departing[name] {
-		v := d.model
-		if version != -1 && v.Version() != version || best != nil && v.Version() < best.Version() || !v.Pin() {
-			continue
-		}
-		if best != nil {
-			best.Unpin()
-		}
-		best = v
-	}
-	return best
+	return m.departing.pin(caller, name, version)
 }
 
 // Alive returns the versions that execute requests: those that serve, and those
@@ -121,7 +88,7 @@ func (m *Manager) Alive() []*model.Model {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []*model.Model
-	for _, e := range m.models {
+	for _, e := range m.models.entries {
 		for _, v := range e.versions {
 			if v.model != nil {
 				all = append(all, v.model)
@@ -136,21 +103,8 @@ func (m *Manager) Alive() []*model.Model {
 	return all
 }
 
-// departLocked notes a departure, which departed ends.
-func (m *Manager) departLocked(name string, v *model.Model) *departure {
-	d := &departure{model: v, done: make(chan struct{})}
-	m.departing[name] = append(m.departing[name], d)
-	return d
-}
-
 func (m *Manager) departed(name string, d *departure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(m.departing[name]), func(other *departure) bool { return other == d })
-	if len(left) == 0 {
-		delete(m.departing, name)
-	} else {
-		m.departing[name] = left
-	}
-	close(d.done)
+	m.departing.remove(name, d)
 }

@@ -51,7 +51,7 @@ func (m *Manager) unloadAll() error {
 	m.loads.Wait()
 	m.mu.Lock()
 	g := m.callersLocked()
-	levels := g.Order(slices.Sorted(maps.Keys(m.models)))
+	levels := g.Order(slices.Sorted(maps.Keys(m.models.entries)))
 	m.mu.Unlock()
 	for _, level := range slices.Backward(levels) {
 		m.mu.Lock()

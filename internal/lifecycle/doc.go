@@ -3,7 +3,7 @@
 // and publishes the result as an immutable table that requests read without a
 // lock (package routing).
 //
-// Open manager.go first, then load.go, which has the one way in which a
-// version becomes ready; maker.go has what makes it, state.go the states and
-// their allowed moves, table.go what is published.
+// Open manager.go first, then catalog.go, what is known of each model, and load.go,
+// which has the one way in which a version becomes ready; maker.go has what makes it,
+// state.go the states and their allowed moves, table.go what is published.
 package lifecycle

@@ -15,7 +15,7 @@ import (
 func (m *Manager) compose(p *plan) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := m.graphLocked()
+	g := m.models.graph()
 	for name, parts := range m.composing {
 		g[name] = append(g[name], parts...)
 	}

@@ -41,7 +41,7 @@ type survey struct {
 func (m *Manager) survey(p *plan) *survey {
 	s := &survey{m: m, declared: map[string]*modelconfig.Config{}, versions: map[string][]int64{}, unknown: map[string]bool{}}
 	m.mu.Lock()
-	s.graph = m.graphLocked()
+	s.graph = m.models.graph()
 	m.mu.Unlock()
 	s.graph[p.name] = p.parts
 	for _, part := range p.parts {

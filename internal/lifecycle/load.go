@@ -196,7 +196,7 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 func (m *Manager) bring(name string, pulled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entryLocked(name).pulled = pulled
+	m.models.entry(name).pulled = pulled
 }
 
 // loadWithParts loads a model once its parts serve, which stay as they are until
@@ -204,7 +204,7 @@ func (m *Manager) bring(name string, pulled bool) {
 // for the ensemble.
 func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) error) error {
 	m.mu.Lock()
-	e := m.entryLocked(p.name)
+	e := m.models.entry(p.name)
 	e.wants = p.parts
 	if !p.ensemble {
 		e.comesBackFrom(nil)
@@ -253,21 +253,12 @@ func (m *Manager) loadWithParts(p *plan, mayWait bool, load func(part string) er
 // does not know ensembles that fail validation either.
 func (m *Manager) fail(p *plan, err error, unread bool) error {
 	m.mu.Lock()
-	e := m.entryLocked(p.name)
+	e := m.models.entry(p.name)
 	e.unread = unread && len(e.versions) == 0
 	e.blame(err.Error())
 	m.mu.Unlock()
 	m.log.Error(fmt.Sprintf("failed to load '%s': %v", p.name, err), "model", p.name)
 	return reason.Failed(p.name, err.Error())
-}
-
-func (m *Manager) entryLocked(name string) *entry {
-	e := m.models[name]
-	if e == nil {
-		e = &entry{versions: map[int64]*version{}}
-		m.models[name] = e
-	}
-	return e
 }
 
 // apply brings the loaded versions of a model in line with its plan: it loads
@@ -332,7 +323,7 @@ func (m *Manager) apply(p *plan) error {
 func (m *Manager) prepare(p *plan, serve []int64) (wanted []int64, changes map[int64]*model.Model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entryLocked(p.name)
+	e := m.models.entry(p.name)
 	e.failure, e.unread = "", false
 	changes = map[int64]*model.Model{}
 	agented := p.snapshot.Agents.Libraries() || e.snapshot != nil && e.snapshot.Agents.Libraries()
@@ -376,7 +367,7 @@ func (m *Manager) failed(p *plan, all []opened) error {
 		return nil
 	}
 	m.mu.Lock()
-	e := m.models[p.name]
+	e := m.models.entries[p.name]
 	for _, o := range all {
 		v := e.versions[o.version]
 		if v.state == Loading {
@@ -406,7 +397,7 @@ func (m *Manager) failed(p *plan, all []opened) error {
 func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing.Rules) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[p.name]
+	e := m.models.entries[p.name]
 	var old []retired
 	for _, o := range all {
 		v := e.versions[o.version]

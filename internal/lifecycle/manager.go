@@ -93,7 +93,7 @@ type Manager struct {
 
 	mu     sync.Mutex
 	refuse bool // no further loads or unloads
-	models map[string]*entry
+	models catalog
 	claims claims
 	// bound is what programs serve, by name and version; the inner maps are never
 	// changed. generation counts the bindings ever made.
@@ -104,7 +104,7 @@ type Manager struct {
 	// leaving are models that serve until a Reconcile has loaded what takes their place.
 	leaving []string
 	// departing holds the versions that are being closed.
-	departing map[string][]*departure
+	departing departures
 
 	calls calls
 	// lingering are the closes of versions whose backend ignored its interruption.
@@ -189,9 +189,9 @@ func New(o Options) *Manager {
 		maker:  maker{o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), backends: newBackends(o)},
 		slots:  make(chan struct{}, max(1, o.LoadThreads)),
 		closed: make(chan struct{}),
-		models: map[string]*entry{}, claims: newClaims(),
+		models: catalog{map[string]*entry{}, o.Repository}, claims: newClaims(),
 		bound: map[string]map[int64]binding{}, composing: map[string][]string{},
-		departing: map[string][]*departure{}, calls: calls{seen: map[call]bool{}},
+		departing: departures{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Host, o.Logger)
 	m.Router, m.publish = routing.New()
@@ -225,13 +225,13 @@ type Version struct {
 func (m *Manager) Versions(name string) []Version {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := m.keysLocked(name)
+	names := m.models.keys(name)
 	if name == "" {
-		names = slices.Sorted(maps.Keys(m.models))
+		names = slices.Sorted(maps.Keys(m.models.entries))
 	}
 	var all []Version
 	for _, name := range names {
-		e := m.models[name]
+		e := m.models.entries[name]
 		if e == nil {
 			continue
 		}
@@ -263,10 +263,10 @@ func (m *Manager) Versions(name string) []Version {
 func (m *Manager) Explain(name string, version int64) *backend.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.ambiguousLocked(name); err != nil {
+	if err := m.models.ambiguous(name); err != nil {
 		return backend.AsError(err)
 	}
-	e := m.models[m.keyLocked(name)]
+	e := m.models.entries[m.models.key(name)]
 	switch {
 	case e == nil || e.unread:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", name)
@@ -300,6 +300,6 @@ func (m *Manager) AllReady() error {
 func (m *Manager) unread(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	e := m.models.entries[name]
 	return e != nil && e.unread
 }

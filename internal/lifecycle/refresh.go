@@ -75,7 +75,7 @@ func (m *Manager) refreshPart(p *plan, part string, served *repository.Snapshot)
 func (m *Manager) knows(p *plan) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[p.name]
+	e := m.models.entries[p.name]
 	return e != nil && e.returns != nil && p.snapshot.Same(e.returns)
 }
 
@@ -84,7 +84,7 @@ func (m *Manager) knows(p *plan) bool {
 func (m *Manager) fromRepository(name string) *repository.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	e := m.models.entries[name]
 	if e == nil || e.snapshot == nil || e.snapshot.IsBound() || e.snapshot.FromRequest() || e.snapshot.Agents != nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (m *Manager) fromRepository(name string) *repository.Snapshot {
 func (m *Manager) isEnsemble(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	e := m.models.entries[name]
 	return e != nil && len(e.parts) > 0
 }
 
@@ -102,7 +102,7 @@ func (m *Manager) isEnsemble(name string) bool {
 func (m *Manager) reject(name string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.models[name]; e != nil {
+	if e := m.models.entries[name]; e != nil {
 		e.rejected = strings.TrimSpace(err.Error())
 	}
 }
@@ -111,7 +111,7 @@ func (m *Manager) reject(name string, err error) {
 func (m *Manager) accept(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.models[name]; e != nil {
+	if e := m.models.entries[name]; e != nil {
 		e.rejected = ""
 	}
 }

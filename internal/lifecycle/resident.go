@@ -24,8 +24,8 @@ type Resident struct {
 func (m *Manager) Residents() []Resident {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]Resident, 0, len(m.models))
-	for name, e := range m.models {
+	all := make([]Resident, 0, len(m.models.entries))
+	for name, e := range m.models.entries {
 		r := Resident{Name: name, Parts: e.parts, Models: e.ready()}
 		if r.Models == nil {
 			continue

@@ -15,7 +15,7 @@ import (
 // rulesOf returns the rules that a model has when its load has ended.
 func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 	m.mu.Lock()
-	now := m.entryLocked(p.name).rules
+	now := m.models.entry(p.name).rules
 	m.mu.Unlock()
 	next, err := now.Read(p.name, p.snapshot.Rollout)
 	if err == nil {
@@ -29,7 +29,7 @@ func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 func (m *Manager) checkRules(p *plan, next routing.Rules, serve []int64, all []opened) error {
 	configs := map[int64]*modelconfig.Config{}
 	m.mu.Lock()
-	for n, v := range m.models[p.name].versions {
+	for n, v := range m.models.entries[p.name].versions {
 		if v.model != nil && slices.Contains(serve, n) {
 			configs[n] = v.model.Config()
 		}
@@ -53,7 +53,7 @@ func (m *Manager) checkRules(p *plan, next routing.Rules, serve []int64, all []o
 
 // servedLocked returns what requests see of a model with these versions.
 func (m *Manager) servedLocked(name string, versions []*model.Model) *routing.Served {
-	s, err := m.models[name].rules.Serve(m.Router, name, versions)
+	s, err := m.models.entries[name].rules.Serve(m.Router, name, versions)
 	if err != nil {
 		// A load would have been refused: a program has taken back versions that it binds.
 		m.log.Error("the rules for the versions of the model do not hold, requests go to the latest one", "model", name, "error", err.Error())
@@ -84,7 +84,7 @@ func (m *Manager) Routings() []routing.Routing {
 	var all []routing.Routing
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key := range m.models {
+	for key := range m.models.entries {
 		if r, serves := m.Routing(key); serves && r.Plan != nil {
 			r.Namespace, r.Name = m.split(key)
 			all = append(all, r)
@@ -100,8 +100,8 @@ func (m *Manager) Routings() []routing.Routing {
 // old ones or the new ones. It waits for a load of the model that is on its way.
 func (m *Manager) Route(ctx context.Context, name string, change []byte) error {
 	m.mu.Lock()
-	err := m.ambiguousLocked(name)
-	key := m.keyLocked(name)
+	err := m.models.ambiguous(name)
+	key := m.models.key(name)
 	m.mu.Unlock()
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (m *Manager) reroute(key string, change []byte) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[key]
+	e := m.models.entries[key]
 	configs := map[int64]*modelconfig.Config{}
 	for n, v := range e.versions {
 		if v.state == Ready {
@@ -147,7 +147,7 @@ func (m *Manager) reroute(key string, change []byte) error {
 func (m *Manager) StepBack(name string, plan *rollout.Plan, live *rollout.Live, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, e := range m.models {
+	for key, e := range m.models.entries {
 		next, made := e.rules.SteppedBack(m.Router, key, plan, live, why)
 		if !made {
 			continue

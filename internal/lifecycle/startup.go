@@ -226,7 +226,7 @@ func (m *Manager) unreadable(name string, level slog.Level, err error) {
 	m.log.Log(m.ctx, level, err.Error(), "model", name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entryLocked(name)
+	e := m.models.entry(name)
 	unloaded := func(_ int64, v *version) bool { return v.unwanted }
 	if rest := maps.Clone(e.versions); len(rest) > 0 {
 		if maps.DeleteFunc(rest, unloaded); len(rest) == 0 {

@@ -16,7 +16,7 @@ func (m *Manager) nextLocked(names ...string) *routing.Table {
 	models := m.Table().Models()
 	for _, name := range names {
 		var ready []*model.Model
-		if e := m.models[name]; e != nil {
+		if e := m.models.entries[name]; e != nil {
 			ready = e.ready()
 		}
 		if ready == nil {
@@ -25,6 +25,6 @@ func (m *Manager) nextLocked(names ...string) *routing.Table {
 			models[name] = m.servedLocked(name, ready)
 		}
 	}
-	m.aliasesLocked(models, names)
+	m.models.aliases(models, names)
 	return routing.NewTable(models)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/lifecycle/reason"
-	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 )
@@ -48,7 +47,7 @@ func (m *Manager) retireLocked(old map[string][]retired) {
 	for name, list := range old {
 		for _, r := range list {
 			r.name = name
-			departures[m.departLocked(name, r.model)] = r
+			departures[m.departing.add(name, r.model)] = r
 		}
 	}
 	if len(departures) == 0 {
@@ -56,7 +55,7 @@ func (m *Manager) retireLocked(old map[string][]retired) {
 	}
 	g := m.callersLocked()
 	for d, r := range departures {
-		waits := m.waitsLocked(g, r.name)
+		waits := m.departing.before(g, r.name)
 		m.retirements.Go(func() {
 			defer m.departed(r.name, d)
 			ctx, cancel := context.WithTimeout(m.drains, m.o.DrainTimeout)
@@ -131,12 +130,12 @@ func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {
 	if m.refuse {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
-	g := m.graphLocked()
+	g := m.models.graph()
 	var names, users []string
-	for _, key := range m.namedLocked(name) {
+	for _, key := range m.models.named(name) {
 		names, users = append(names, key), append(users, g.Users(key)...)
 		if dependents {
-			names = append(names, g.Exclusive(key, func(part string) bool { return m.models[part] != nil && m.models[part].pulled })...)
+			names = append(names, g.Exclusive(key, func(part string) bool { return m.models.entries[part] != nil && m.models.entries[part].pulled })...)
 		}
 	}
 	for _, n := range slices.Concat(names, users) {
@@ -176,8 +175,8 @@ func (m *Manager) Unloaded(ctx context.Context, name string) error {
 func (m *Manager) unloading(name string) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, key := range m.keysLocked(name) {
-		if e := m.models[key]; e != nil {
+	for _, key := range m.models.keys(name) {
+		if e := m.models.entries[key]; e != nil {
 			for _, v := range e.versions {
 				if v.left != nil {
 					return v.left
@@ -207,7 +206,7 @@ func (m *Manager) unloadLocked(names, users []string) {
 // awayLocked ends the service of all versions of a model. returns says that it is an
 // ensemble which comes back as it is when its parts do.
 func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
-	e := m.models[name]
+	e := m.models.entries[name]
 	if e == nil {
 		return nil
 	}
@@ -227,18 +226,7 @@ func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
 	}
 	e.parts, e.rules = nil, e.rules.Unloaded()
 	if len(e.versions) == 0 {
-		delete(m.models, name) // it never had a version and is not wanted
+		delete(m.models.entries, name) // it never had a version and is not wanted
 	}
 	return old
-}
-
-// graphLocked returns the loaded ensembles with their parts.
-func (m *Manager) graphLocked() uses.Graph {
-	g := uses.Graph{}
-	for name, e := range m.models {
-		if len(e.parts) > 0 {
-			g[name] = slices.Clone(e.parts)
-		}
-	}
-	return g
 }

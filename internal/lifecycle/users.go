@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 )
@@ -35,7 +34,7 @@ func (e *entry) madeOf() []string {
 func (m *Manager) lastOf(name string) *repository.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	e := m.models.entries[name]
 	if e == nil {
 		return nil
 	}
@@ -69,7 +68,7 @@ func (m *Manager) publishFittingLocked(name string) map[string][]retired {
 // use these included. One that a load is working on is checked by that load, when it
 // ends: it comes here by its own name then.
 func (m *Manager) misfitsLocked(name string) []string {
-	next, g := m.nextLocked(name), m.graphLocked()
+	next, g := m.nextLocked(name), m.models.graph()
 	var misfits []string
 	for user, parts := range g {
 		c := next.Config(user, -1)
@@ -121,19 +120,10 @@ func (m *Manager) renewBehind(changed []string) {
 	}
 }
 
-// affected returns the ensembles that the models may bring back or make anew, directly or
-// through others, each after those that it is made of.
-func (m *Manager) affected(models []string) (names []string) {
+func (m *Manager) affected(models []string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := uses.Graph{}
-	for name, e := range m.models {
-		if parts := e.madeOf(); len(parts) > 0 {
-			g[name] = parts
-		}
-	}
-	users := slices.DeleteFunc(g.Users(models...), func(name string) bool { return slices.Contains(models, name) })
-	return slices.Concat(g.Order(users)...)
+	return m.models.affected(models)
 }
 
 // due reports whether one of the models that have changed is a part of an ensemble
@@ -141,7 +131,7 @@ func (m *Manager) affected(models []string) (names []string) {
 func (m *Manager) due(name string, changed []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.models[name]
+	e := m.models.entries[name]
 	if e == nil {
 		return false
 	}
