@@ -27,6 +27,9 @@ func (c *catalog) entry(name string) *entry {
 	return e
 }
 
+// pulled reports whether an ensemble brought a model in, and not who asked for it.
+func (c *catalog) pulled(name string) bool { return c.entries[name] != nil && c.entries[name].pulled }
+
 // key returns the name of the entry that a model's name stands for; of no
 // entry, or of several, the name itself.
 func (c *catalog) key(name string) string {

@@ -135,7 +135,7 @@ func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {
 	for _, key := range m.models.named(name) {
 		names, users = append(names, key), append(users, g.Users(key)...)
 		if dependents {
-			names = append(names, g.Exclusive(key, func(part string) bool { return m.models.entries[part] != nil && m.models.entries[part].pulled })...)
+			names = append(names, g.Exclusive(key, m.models.pulled)...)
 		}
 	}
 	for _, n := range slices.Concat(names, users) {
