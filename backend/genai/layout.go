@@ -94,10 +94,10 @@ func (s *settings) openStep(r *onnxruntime.Runtime, cfg *backend.Config) (n *ste
 	if err != nil {
 		return nil, nil, err
 	}
-	first := int32(0)
+	f := step.Form{Layers: d.Layers, Vocabulary: s.Model.VocabSize, Context: s.context(), Heads: d.KeyValueHeads, Head: d.HeadSize}
 	if len(s.Model.EndOfText) > 0 {
-		first = s.Model.EndOfText[0]
+		f.First = s.Model.EndOfText[0]
 	}
-	n, why = step.New(g, s.names(), d.Layers, s.Model.VocabSize, s.context(), first)
+	n, why = step.New(g, s.names(), f)
 	return n, why, nil
 }

@@ -16,6 +16,14 @@ type Names struct {
 	Past, Present                   [2]string
 }
 
+// Form is what is known of a network beside its graph, in which the model builder leaves some of it
+// open.
+type Form struct {
+	Layers, Vocabulary, Context int
+	Heads, Head                 int   // of keys and values, and the size of one
+	First                       int32 // a token that a text may begin with
+}
+
 // layout says where a graph takes tokens, and where it leaves keys and values.
 type layout struct {
 	// Places among the inputs; positions is -1 for a graph that counts itself.
@@ -39,7 +47,7 @@ func (s *store) token() int { return int(s.head) * s.datatype.Size() }
 func (s *store) row(length int) int { return int(s.heads) * length * s.token() }
 
 // plan finds the inputs and outputs of a graph. The error says what of it is of another kind.
-func (n *Names) plan(g *onnxruntime.Graph, layers int) (*layout, error) {
+func (n *Names) plan(g *onnxruntime.Graph, f Form) (*layout, error) {
 	l := &layout{tokens: -1, mask: -1, positions: -1, logits: -1}
 	byName := map[string]int{}
 	for i, t := range g.Inputs {
@@ -63,7 +71,7 @@ func (n *Names) plan(g *onnxruntime.Graph, layers int) (*layout, error) {
 	if l.tokens < 0 || l.mask < 0 || l.logits < 0 {
 		return nil, fmt.Errorf("the graph has not '%s', '%s' and, of FP32, '%s'", n.Tokens, n.Mask, n.Logits)
 	}
-	for layer := range layers {
+	for layer := range f.Layers {
 		for kind := range n.Past {
 			past, present := Numbered(n.Past[kind], layer), Numbered(n.Present[kind], layer)
 			at, ok := byName[past]
@@ -73,11 +81,14 @@ func (n *Names) plan(g *onnxruntime.Graph, layers int) (*layout, error) {
 				return nil, fmt.Errorf("the graph has no '%s' or no '%s'", past, present)
 			}
 			t := g.Inputs[at]
-			if len(t.Shape) != 4 || t.Shape[1] < 1 || t.Shape[2] >= 0 || t.Shape[3] < 1 || t.Datatype.Size() == 0 || t.Datatype == tensor.Bytes ||
-				g.Outputs[to].Datatype != t.Datatype {
+			if len(t.Shape) != 4 || t.Shape[2] >= 0 || t.Datatype.Size() == 0 || t.Datatype == tensor.Bytes || g.Outputs[to].Datatype != t.Datatype {
 				return nil, fmt.Errorf("'%s' is of %s%v", past, t.Datatype, t.Shape)
 			}
-			l.stores = append(l.stores, store{past: at, present: to, heads: t.Shape[1], head: t.Shape[3], datatype: t.Datatype})
+			heads, head := known(t.Shape[1], f.Heads), known(t.Shape[3], f.Head)
+			if heads < 1 || head < 1 {
+				return nil, fmt.Errorf("'%s' is of %s%v, and the configuration says %d heads of %d", past, t.Datatype, t.Shape, f.Heads, f.Head)
+			}
+			l.stores = append(l.stores, store{past: at, present: to, heads: heads, head: head, datatype: t.Datatype})
 		}
 	}
 	for name := range byName {
@@ -87,6 +98,14 @@ func (n *Names) plan(g *onnxruntime.Graph, layers int) (*layout, error) {
 		return nil, fmt.Errorf("the graph has %d outputs, expected %d", len(g.Outputs), len(l.stores)+1)
 	}
 	return l, nil
+}
+
+// known is the size of a dimension of the graph, or what else says it.
+func known(dimension int64, otherwise int) int64 {
+	if dimension >= 0 {
+		return dimension
+	}
+	return int64(otherwise)
 }
 
 // Numbered is the name of a layer's tensor.

@@ -35,18 +35,18 @@ type Network struct {
 }
 
 // New takes a graph over. The error says why texts cannot be computed side by side in it; then the
-// graph is closed. first is a token that a text may begin with.
-func New(g *onnxruntime.Graph, names Names, layers, vocabulary, context int, first int32) (*Network, error) {
-	l, err := names.plan(g, layers)
+// graph is closed.
+func New(g *onnxruntime.Graph, names Names, f Form) (*Network, error) {
+	l, err := names.plan(g, f)
 	if err != nil {
 		g.Close()
 		return nil, err
 	}
 	n := &Network{
-		layout: l, graph: g, vocabulary: vocabulary, inputs: make([]*onnxruntime.Value, len(g.Inputs)),
+		layout: l, graph: g, vocabulary: f.Vocabulary, inputs: make([]*onnxruntime.Value, len(g.Inputs)),
 		outputs: make([]*onnxruntime.Value, len(g.Outputs)),
 	}
-	if err := n.check(context, first); err != nil {
+	if err := n.check(f.Context, f.First); err != nil {
 		n.Close()
 		return nil, err
 	}
