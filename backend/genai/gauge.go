@@ -11,8 +11,9 @@ import (
 // another process's.
 type gauge struct {
 	bytes, share backend.Metric // share is of all that there is, as gateways read it
+	copy         backend.Metric
 	limit        int64
-	value        atomic.Int64
+	value, beams atomic.Int64
 	changed      chan struct{} // has room for one
 	stop         chan struct{}
 	done         chan struct{}
@@ -37,13 +38,16 @@ func (m *model) newGauge(limit int64) *gauge {
 			map[string]string{"model_name": m.cfg.Name},
 			&g.share,
 		},
+		{
+			"neso_generation_beam_weights_bytes", "Weights that a language model has a second time, for searches of beams",
+			map[string]string{"model": m.cfg.Name, "version": strconv.FormatInt(m.cfg.Version, 10)},
+			&g.copy,
+		},
 	} {
 		metric, err := host.Metric(backend.MetricFamily{Name: f.name, Description: f.description, Kind: backend.Gauge}, f.labels)
 		if err != nil {
 			host.Logger().Warn("no metric of the cache of keys and values", "model", m.cfg.Name, "error", err)
-			if g.bytes != nil {
-				g.bytes.Release()
-			}
+			g.release()
 			return nil
 		}
 		*f.to = metric
@@ -57,6 +61,19 @@ func (g *gauge) set(v int64) {
 		return
 	}
 	g.value.Store(v)
+	g.change()
+}
+
+// setCopy says how many bytes of weights there are a second time.
+func (g *gauge) setCopy(v int64) {
+	if g == nil {
+		return
+	}
+	g.beams.Store(v)
+	g.change()
+}
+
+func (g *gauge) change() {
 	select {
 	case g.changed <- struct{}{}:
 	default:
@@ -65,15 +82,23 @@ func (g *gauge) set(v int64) {
 
 func (g *gauge) run() {
 	defer close(g.done)
-	defer g.share.Release()
-	defer g.bytes.Release()
+	defer g.release()
 	for {
 		select {
 		case <-g.changed:
 			v := float64(g.value.Load())
-			_, _ = g.bytes.Set(v), g.share.Set(v/float64(g.limit)) // a server that is gone shows nothing
+			// A server that is gone shows nothing.
+			_, _, _ = g.bytes.Set(v), g.share.Set(v/float64(g.limit)), g.copy.Set(float64(g.beams.Load()))
 		case <-g.stop:
 			return
+		}
+	}
+}
+
+func (g *gauge) release() {
+	for _, m := range []backend.Metric{g.bytes, g.share, g.copy} {
+		if m != nil {
+			m.Release()
 		}
 	}
 }

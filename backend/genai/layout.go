@@ -13,9 +13,9 @@ import (
 	"github.com/nesoserve/neso/internal/processors"
 )
 
-// separately are the types of models whose network changes at a length: the library computes the
-// text anew from there on.
-var separately = []string{"phi3", "phimoe", "phi3small"}
+// separately are the types of models whose network changes at a length, and a length below it: the
+// library computes the text anew from there on.
+var separately = map[string]int{"phi3": 4096, "phimoe": 4096, "phi3small": 8192}
 
 // plainOptions are those of session_options that are obeyed here.
 var plainOptions = []string{
@@ -29,15 +29,18 @@ func (s *settings) alone() error {
 	for _, part := range []struct {
 		name string
 		json json.RawMessage
-	}{{"model.draft", m.Draft}, {"model.decoder.sliding_window", d.SlidingWindow}, {"model.decoder.run_options", d.RunOptions}} {
+	}{{"model.draft", m.Draft}, {"model.decoder.run_options", d.RunOptions}} {
 		if len(part.json) > 0 && string(part.json) != "null" {
 			return fmt.Errorf("it has '%s'", part.name)
 		}
 	}
+	most, changes := separately[m.Type]
 	switch {
+	case !d.SlidingWindow.whole():
+		return errors.New("'model.decoder.sliding_window' has its cache hold a part of the text")
 	case !s.Search.Shared:
 		return errors.New("search.past_present_share_buffer is not true: its attention is not of the kind that takes texts of different lengths")
-	case slices.Contains(separately, m.Type):
+	case changes && s.context() > most:
 		return fmt.Errorf("the network of a '%s' changes with the length of the text", m.Type)
 	}
 	for name := range d.Session {
@@ -57,6 +60,19 @@ func (s *settings) alone() error {
 		}
 	}
 	return nil
+}
+
+// slidingWindow says how the cache follows a text that is longer than the attention looks back. The
+// library's defaults are that it holds the window alone.
+type slidingWindow struct {
+	Cache  *bool `json:"slide_key_value_cache"`
+	Inputs *bool `json:"slide_inputs"`
+	Layers []int `json:"layers"` // whose caches have the size of the window
+}
+
+// whole reports whether the cache holds the whole text: how far back it looks is the graph's matter.
+func (w *slidingWindow) whole() bool {
+	return w == nil || w.Cache != nil && !*w.Cache && w.Inputs != nil && !*w.Inputs && len(w.Layers) == 0
 }
 
 // sessionOption reads one of session_options; it leaves the value where there is none.

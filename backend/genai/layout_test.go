@@ -18,7 +18,10 @@ func TestAlone(t *testing.T) {
 		{`, "session_options": {"custom_ops_library": "x"}}}` + shared, "has 'custom_ops_library'"},
 		{`, "sliding_window": {"window_size": 4}}}` + shared, "'model.decoder.sliding_window'"},
 		{`}, "draft": {}}` + shared, "'model.draft'"},
-		{`}, "type": "phi3"}` + shared, "of a 'phi3' changes"},
+		{`, "sliding_window": {"window_size": 4, "slide_key_value_cache": false, "slide_inputs": false, "layers": []}}}` + shared, ""},
+		{`, "sliding_window": {"window_size": 4, "slide_key_value_cache": false, "slide_inputs": false, "layers": [1]}}}` + shared, "a part of the text"},
+		{`}, "type": "phi3"}` + shared, ""},
+		{`}, "type": "phi3", "context_length": 131072}` + shared, "of a 'phi3' changes"},
 	} {
 		s, err := parseSettings([]byte(head + c.rest + tail))
 		if err != nil {

@@ -47,8 +47,7 @@ type model struct {
 	gauge    *gauge
 	closing  sync.Once
 
-	mu   sync.Mutex
-	full *network // of a model whose texts are computed together, once it was asked for
+	beams beamsCopy
 }
 
 // Load implements backend.Backend. One network serves all instances.
@@ -146,6 +145,7 @@ func (d *driver) newModel(cfg *backend.Config, n *network, st *step.Network, l l
 		}
 	}
 	m.gauge = m.newGauge(l.cache)
+	m.beams.model = m
 	m.places = newPlaces(cfg.Name, l, n.perToken, m.gauge.set)
 	if st != nil {
 		m.together = newTogether(n, st, l)
@@ -219,26 +219,6 @@ func (n *network) tryTemplate() error {
 	return nil
 }
 
-// whole is the model as the library runs it. One whose texts are computed together is loaded a
-// second time when it is asked for, for searches of beams, and stays.
-func (m *model) whole() (*network, error) {
-	if m.together == nil {
-		return m.network, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.full != nil {
-		return m.full, nil
-	}
-	n := &network{api: m.network.api, settings: m.network.settings}
-	if err := n.load(&m.cfg); err != nil {
-		n.close()
-		return nil, backend.Errorf(backend.Unavailable, "model '%s' cannot be loaded for a search of beams: %v", m.cfg.Name, err)
-	}
-	m.full = n
-	return n, nil
-}
-
 // adapterEnding is that of the files of adapters.
 const adapterEnding = ".onnx_adapter"
 
@@ -276,20 +256,23 @@ func (n *network) loadAdapters(cfg *backend.Config) error {
 	return nil
 }
 
-// measure writes one token, so that a network that does not run is told at once, and asks how
-// large its keys are.
+// measure writes two tokens, so that a network that does not run, or not with what is in its cache,
+// is told at once, and asks how large its keys are.
 func (n *network) measure(cfg *backend.Config) error {
 	first := int32(0)
 	if len(n.settings.Model.EndOfText) > 0 {
 		first = n.settings.Model.EndOfText[0]
 	}
-	g, err := n.newGenerator(&options{maxTokens: 1}, []int32{first})
+	count := max(1, min(2, n.settings.context()-1))
+	g, err := n.newGenerator(&options{maxTokens: count, minTokens: count}, []int32{first})
 	if err != nil {
-		return fmt.Errorf("its first token: %w", hidden(cfg, err))
+		return fmt.Errorf("its first tokens: %w", hidden(cfg, err))
 	}
 	defer g.close()
-	if _, err := g.next(0); err != nil {
-		return fmt.Errorf("its first token: %w", hidden(cfg, err))
+	for range count {
+		if _, err := g.next(0); err != nil {
+			return fmt.Errorf("its first tokens: %w", hidden(cfg, err))
+		}
 	}
 	if size := g.elementSize(n.settings.keyName()); size > 0 {
 		n.perToken = n.keysAndValues(size)
@@ -346,9 +329,7 @@ func (m *model) Close() error {
 		if m.together != nil {
 			m.together.close()
 		}
-		if m.full != nil {
-			m.full.close()
-		}
+		m.beams.close()
 		m.network.close()
 		m.gauge.close()
 	})

@@ -47,7 +47,7 @@ type settings struct {
 				PresentValueNames string `json:"present_value_names"`
 			} `json:"outputs"`
 			Session       map[string]json.RawMessage `json:"session_options"`
-			SlidingWindow json.RawMessage            `json:"sliding_window"`
+			SlidingWindow *slidingWindow             `json:"sliding_window"`
 			RunOptions    json.RawMessage            `json:"run_options"`
 		} `json:"decoder"`
 		Draft                           json.RawMessage

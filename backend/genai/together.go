@@ -23,7 +23,9 @@ type together struct {
 
 	// Of the goroutine alone.
 	waiting []*writing // the first is being read
+	blocked bool       // the first needs memory that there is not until a text leaves
 	active  []*writing // by place in the cache
+	joined  int        // how many have been read
 	tokens  []int32
 	lengths []int
 }
@@ -41,6 +43,7 @@ type writing struct {
 	length int   // tokens that are in the cache
 	token  int32 // that comes next
 	count  int   // tokens that were written
+	order  int   // among those that were read
 	ended  bool
 }
 
@@ -119,13 +122,8 @@ func (g *together) run() {
 			}
 		}
 		g.leave()
-		err := g.read()
-		if err == nil {
-			err = g.write()
-		}
-		if err != nil {
-			g.end(backend.Errorf(backend.AsError(err).Code, "the network failed: %v", err))
-		}
+		g.read()
+		g.write()
 	}
 }
 
@@ -143,6 +141,7 @@ func (g *together) leave() {
 	for i, x := range slices.Backward(g.waiting) {
 		if x.over() {
 			g.waiting = slices.Delete(g.waiting, i, i+1)
+			g.blocked = g.blocked && i > 0
 			x.free()
 		}
 	}
@@ -155,6 +154,7 @@ func (g *together) leave() {
 		g.put(g.active[last], i)
 		g.active[i] = g.active[last]
 		g.active = g.active[:last]
+		g.blocked = false
 		x.free()
 		if len(g.waiting) > 0 && g.waiting[0].length > 0 {
 			g.put(g.waiting[0], last) // it comes right behind them
@@ -172,14 +172,18 @@ func (g *together) put(x *writing, place int) {
 
 // read reads a part of the first prompt that waits, and with its end chooses the first token. A
 // text that is read alone is read at once, as far as the memory for its logits goes.
-func (g *together) read() error {
-	if len(g.waiting) == 0 {
-		return nil
+func (g *together) read() {
+	if len(g.waiting) == 0 || g.blocked {
+		return
 	}
 	x := g.waiting[0]
 	if x.length == 0 {
 		if err := g.makeRoom(x); err != nil {
-			return err
+			// It waits for the next one that leaves; where there is none it never has room.
+			if g.blocked = len(g.active) > 0; !g.blocked {
+				g.refuse(err)
+			}
+			return
 		}
 		x.place = len(g.active)
 	}
@@ -187,19 +191,26 @@ func (g *together) read() error {
 	part := prompt[x.length:min(len(prompt), x.length+g.step.Part())]
 	logits, err := g.step.Read(x.place, x.length, part)
 	if err != nil { // the others have what they had
-		x.fail(backend.Errorf(backend.Internal, "the network failed to read the prompt: %v", err))
-		g.waiting = slices.Delete(g.waiting, 0, 1)
-		x.free()
-		return nil
+		g.refuse(backend.Errorf(backend.AsError(err).Code, "the network failed to read the prompt: %v", err))
+		return
 	}
 	x.length += len(part)
 	if x.length < len(prompt) {
-		return nil
+		return
 	}
 	g.waiting = slices.Delete(g.waiting, 0, 1)
+	g.joined++
+	x.order = g.joined
 	g.active = append(g.active, x)
 	x.choose(g.network, logits)
-	return nil
+}
+
+// refuse fails the first text that waits.
+func (g *together) refuse(err error) {
+	x := g.waiting[0]
+	g.waiting = slices.Delete(g.waiting, 0, 1)
+	x.fail(err)
+	x.free()
 }
 
 // makeRoom makes the cache so large that a text has its place in it.
@@ -212,22 +223,33 @@ func (g *together) makeRoom(x *writing) error {
 	}
 	g.lengths = lengths
 	limit := max(g.limits.cache/g.network.perToken, need.Tokens())
-	return g.step.Reserve(g.step.Room().Fit(need, limit, g.limits.sequences), lengths)
+	room := g.step.Room().Fit(need, limit, g.limits.sequences)
+	err := g.step.Reserve(room, lengths)
+	if err != nil && room != need {
+		err = g.step.Reserve(need, lengths)
+	}
+	return err
 }
 
-// write computes the next token of all texts that have been read.
-func (g *together) write() error {
+// write computes the next token of all texts that have been read. Where that fails, for want of
+// memory say, the text that came last is given up, and the others are computed without it: what
+// they have in the cache is as it was.
+func (g *together) write() {
 	g.leave() // who has ended with the first token
-	if len(g.active) == 0 {
-		return nil
-	}
-	g.tokens, g.lengths = g.tokens[:0], g.lengths[:0]
-	for _, x := range g.active {
-		g.tokens, g.lengths = append(g.tokens, x.token), append(g.lengths, x.length)
-	}
-	logits, err := g.step.Step(g.tokens, g.lengths)
-	if err != nil {
-		return err
+	var logits []float32
+	for len(g.active) > 0 {
+		g.tokens, g.lengths = g.tokens[:0], g.lengths[:0]
+		for _, x := range g.active {
+			g.tokens, g.lengths = append(g.tokens, x.token), append(g.lengths, x.length)
+		}
+		var err error
+		if logits, err = g.step.Step(g.tokens, g.lengths); err == nil {
+			break
+		}
+		last := slices.MaxFunc(g.active, func(a, b *writing) int { return a.order - b.order })
+		last.fail(backend.Errorf(backend.AsError(err).Code, "the network failed: %v", err))
+		last.ended = true
+		g.leave()
 	}
 	size := g.step.Vocabulary()
 	var choosers sync.WaitGroup
@@ -241,7 +263,6 @@ func (g *together) write() error {
 		choosers.Go(func() { x.choose(g.network, mine) })
 	}
 	choosers.Wait()
-	return nil
 }
 
 // choose chooses the next token of a text, and sends it.

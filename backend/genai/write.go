@@ -14,20 +14,25 @@ func (m *model) begin(t *task, gone func() bool) (source, error) {
 	case m.together != nil && t.beams <= 1:
 		return m.together.begin(t, gone)
 	}
-	n, err := m.whole()
-	if err != nil {
-		return nil, err
-	}
 	m.lanes <- struct{}{}
 	defer func() { <-m.lanes }()
 	if gone() {
 		return nil, errGone
 	}
+	n, done := m.network, func() {}
+	if m.together != nil {
+		var err error
+		if n, err = m.beams.take(); err != nil {
+			return nil, err
+		}
+		done = m.beams.giveBack
+	}
 	g, err := n.newGenerator(&t.options, t.prompt)
 	if err != nil {
+		done()
 		return nil, err
 	}
-	return laned{g, m.lanes}, nil
+	return laned{g, m.lanes, done}, nil
 }
 
 // laned is a generator that computes when it is its turn: each token waits behind those of the
@@ -35,6 +40,12 @@ func (m *model) begin(t *task, gone func() bool) (source, error) {
 type laned struct {
 	*generator
 	lanes chan struct{}
+	done  func() // gives its network back
+}
+
+func (l laned) close() {
+	l.generator.close()
+	l.done()
 }
 
 func (l laned) next(candidates int) (piece, error) {

@@ -156,7 +156,7 @@ func (c *Customs) forgetLocked(family *metricFamily) {
 }
 
 // backendNames are families of the server that its backends tell of.
-var backendNames = []string{"neso_generation_cache_bytes", "vllm:kv_cache_usage_perc"}
+var backendNames = []string{"neso_generation_cache_bytes", "neso_generation_beam_weights_bytes", "vllm:kv_cache_usage_perc"}
 
 func checkFamily(f backend.MetricFamily, labels map[string]string) error {
 	if !customName.MatchString(f.Name) {

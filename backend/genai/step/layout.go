@@ -38,6 +38,7 @@ type store struct {
 	heads, head   int64
 	datatype      tensor.Datatype
 	memory        *onnxruntime.Value
+	room          Room // of memory; there may be more of it than the network has, where that of another layer could not grow
 }
 
 // token is how many bytes one token of one head has.

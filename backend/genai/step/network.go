@@ -75,36 +75,49 @@ func (n *Network) PerToken() (bytes int64) {
 }
 
 // Reserve makes the cache as large as r, and keeps what the texts there have, of the given
-// lengths. When it fails nothing is kept.
+// lengths. When it fails they have all that they had, and there is room for no more than before.
 func (n *Network) Reserve(r Room, lengths []int) error {
 	if r == n.room {
 		return nil
 	}
 	n.forget()
+	if len(lengths) == 0 {
+		n.Clear() // so that there is never more than what is needed
+	}
 	for i := range n.stores {
 		s := &n.stores[i]
+		if s.memory != nil && s.room == r {
+			continue
+		}
 		next, err := n.graph.Allocate(s.datatype, int64(r.Rows), s.heads, int64(r.Length), s.head)
 		if err != nil {
-			n.Clear()
+			n.room = n.common()
 			return backend.Errorf(backend.Unavailable, "no memory for keys and values of %d texts of %d tokens: %v", r.Rows, r.Length, err)
 		}
-		if s.memory != nil {
-			for row, length := range lengths {
-				s.copy(next.Bytes(), r.Length, row, s.memory.Bytes(), n.room.Length, row, length)
-			}
-			n.graph.Free(s.memory)
+		for row, length := range lengths {
+			s.copy(next.Bytes(), r.Length, row, row, length)
 		}
-		s.memory = next
+		n.graph.Free(s.memory)
+		s.memory, s.room = next, r
 	}
 	n.room = r
 	return nil
 }
 
-// copy copies what a text of a length has from one place to another.
-func (s *store) copy(to []byte, toLength, toRow int, from []byte, fromLength, fromRow, length int) {
-	t := s.token()
+// common is the room that all layers have.
+func (n *Network) common() Room {
+	least := n.stores[0].room
+	for i := range n.stores {
+		least.Rows, least.Length = min(least.Rows, n.stores[i].room.Rows), min(least.Length, n.stores[i].room.Length)
+	}
+	return least
+}
+
+// copy copies what a text of a length has to a place in memory whose texts have room for toLength.
+func (s *store) copy(to []byte, toLength, toRow, row, length int) {
+	t, from := s.token(), s.memory.Bytes()
 	for head := range int(s.heads) {
-		a, b := (toRow*int(s.heads)+head)*toLength*t, (fromRow*int(s.heads)+head)*fromLength*t
+		a, b := (toRow*int(s.heads)+head)*toLength*t, (row*int(s.heads)+head)*s.room.Length*t
 		copy(to[a:a+length*t], from[b:b+length*t])
 	}
 }
@@ -116,7 +129,7 @@ func (n *Network) Move(from, to, length int) {
 	}
 	for i := range n.stores {
 		s := &n.stores[i]
-		s.copy(s.memory.Bytes(), n.room.Length, to, s.memory.Bytes(), n.room.Length, from, length)
+		s.copy(s.memory.Bytes(), s.room.Length, to, from, length)
 	}
 }
 
@@ -225,8 +238,8 @@ func (n *Network) look(place, rows int) error {
 	n.from, n.rows = place, rows
 	for i := range n.stores {
 		s := &n.stores[i]
-		b, row := s.memory.Bytes(), s.row(n.room.Length)
-		v, err := n.graph.View(b[place*row:(place+rows)*row], s.datatype, int64(rows), s.heads, int64(n.room.Length), s.head)
+		b, row := s.memory.Bytes(), s.row(s.room.Length)
+		v, err := n.graph.View(b[place*row:(place+rows)*row], s.datatype, int64(rows), s.heads, int64(s.room.Length), s.head)
 		if err != nil {
 			n.forget()
 			return err
@@ -247,8 +260,9 @@ func (n *Network) forget() {
 func (n *Network) Clear() {
 	n.forget()
 	for i := range n.stores {
-		n.graph.Free(n.stores[i].memory)
-		n.stores[i].memory = nil
+		s := &n.stores[i]
+		n.graph.Free(s.memory)
+		s.memory, s.room = nil, Room{}
 	}
 	n.graph.Free(n.scores)
 	n.scores, n.room = nil, Room{}

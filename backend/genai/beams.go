@@ -1,0 +1,110 @@
+package genai
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nesoserve/neso/backend"
+)
+
+// beamsCopy is the network as the library runs it, of a model whose texts are computed together:
+// searches of beams need it. It is loaded for the first one, and freed some time after the last
+// one, for it has weights of its own.
+type beamsCopy struct {
+	model *model
+	stay  time.Duration // 0: stayForBeams
+
+	mu      sync.Mutex
+	network *network
+	users   int
+	timer   *time.Timer // ends it; nil while it is used
+	closed  bool
+}
+
+// stayForBeams is how long the weights stay: to load them again takes seconds.
+const stayForBeams = time.Minute
+
+// take returns the network to one user, who gives it back.
+func (c *beamsCopy) take() (*network, error) {
+	m := c.model
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errEnded
+	}
+	if c.network == nil {
+		n := &network{api: m.network.api, settings: m.network.settings}
+		if err := n.load(&m.cfg); err != nil {
+			n.close()
+			return nil, backend.Errorf(backend.Unavailable, "model '%s' cannot be loaded for a search of beams: %v", m.cfg.Name, err)
+		}
+		c.network = n
+		m.gauge.setCopy(weights(&m.cfg))
+		m.driver.host.Logger().Info("weights are loaded a second time, for a search of beams", "model", m.cfg.Name, "version", m.cfg.Version,
+			"bytes", weights(&m.cfg))
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	c.users++
+	return c.network, nil
+}
+
+func (c *beamsCopy) giveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users--; c.users > 0 || c.closed {
+		return
+	}
+	stay := c.stay
+	if stay == 0 {
+		stay = stayForBeams
+	}
+	var t *time.Timer
+	t = time.AfterFunc(stay, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.timer == t { // else somebody came
+			c.freeLocked()
+		}
+	})
+	c.timer = t
+}
+
+func (c *beamsCopy) freeLocked() {
+	c.timer = nil
+	if c.network != nil {
+		c.network.close()
+		c.network = nil
+		c.model.gauge.setCopy(0)
+	}
+}
+
+// close frees it when nobody uses it any more: the instances have ended.
+func (c *beamsCopy) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.freeLocked()
+}
+
+// weights is how many bytes the files of a network have: all of the version but what is text.
+func weights(cfg *backend.Config) (sum int64) {
+	_ = filepath.WalkDir(cfg.VersionDirectory, func(path string, d fs.DirEntry, err error) error { // what cannot be read counts nothing
+		if err != nil || d.IsDir() || filepath.Ext(path) == ".json" {
+			return nil
+		}
+		if info, err := os.Stat(path); err == nil {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum
+}
