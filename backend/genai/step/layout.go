@@ -29,6 +29,7 @@ type layout struct {
 	// Places among the inputs; positions is -1 for a graph that counts itself.
 	tokens, mask, positions int
 	logits                  int // place among the outputs
+	scores                  tensor.Datatype
 	stores                  []store
 }
 
@@ -65,12 +66,12 @@ func (n *Names) plan(g *onnxruntime.Graph, f Form) (*layout, error) {
 		}
 	}
 	for i, t := range g.Outputs {
-		if t.Name == n.Logits && t.Datatype == tensor.FP32 && len(t.Shape) == 3 {
-			l.logits = i
+		if t.Name == n.Logits && (t.Datatype == tensor.FP32 || t.Datatype == tensor.FP16) && len(t.Shape) == 3 {
+			l.logits, l.scores = i, t.Datatype
 		}
 	}
 	if l.tokens < 0 || l.mask < 0 || l.logits < 0 {
-		return nil, fmt.Errorf("the graph has not '%s', '%s' and, of FP32, '%s'", n.Tokens, n.Mask, n.Logits)
+		return nil, fmt.Errorf("the graph has not '%s', '%s' and, of FP32 or FP16, '%s'", n.Tokens, n.Mask, n.Logits)
 	}
 	for layer := range f.Layers {
 		for kind := range n.Past {

@@ -29,7 +29,8 @@ type Network struct {
 	// What the last step looked at, for the next one.
 	from, rows int
 	views      []*onnxruntime.Value
-	scores     *onnxruntime.Value // the logits of rows tokens
+	last       *onnxruntime.Value // the logits of rows tokens
+	wide       []float32          // those of a network of 16 bits
 	ints       [3][]byte          // tokens, mask, positions
 	pins       runtime.Pinner
 }
@@ -136,7 +137,7 @@ func (n *Network) Move(from, to, length int) {
 // Read takes tokens of the text at a place in, of which past are in the cache. It returns what the
 // next token is chosen from.
 func (n *Network) Read(place, past int, tokens []int32) ([]float32, error) {
-	logits, err := n.graph.Allocate(tensor.FP32, 1, int64(len(tokens)), int64(n.vocabulary))
+	logits, err := n.graph.Allocate(n.scores, 1, int64(len(tokens)), int64(n.vocabulary))
 	if err != nil {
 		return nil, err
 	}
@@ -144,25 +145,37 @@ func (n *Network) Read(place, past int, tokens []int32) ([]float32, error) {
 	if err := n.run(place, len(tokens), tokens, []int{past}, logits); err != nil {
 		return nil, err
 	}
-	all := Floats(logits.Bytes())
-	return slices.Clone(all[len(all)-n.vocabulary:]), nil
+	all := logits.Bytes()
+	return slices.Clone(n.floats(all[len(all)-n.vocabulary*n.scores.Size():])), nil
 }
 
 // Step takes one token of each text in, of which past are in the cache. What it returns is what
 // their next tokens are chosen from, one after the other, until the next call.
 func (n *Network) Step(tokens []int32, past []int) ([]float32, error) {
-	if n.scores == nil || len(n.scores.Bytes()) != 4*len(tokens)*n.vocabulary {
-		n.graph.Free(n.scores)
+	if n.last == nil || len(n.last.Bytes()) != n.scores.Size()*len(tokens)*n.vocabulary {
+		n.graph.Free(n.last)
 		var err error
-		if n.scores, err = n.graph.Allocate(tensor.FP32, int64(len(tokens)), 1, int64(n.vocabulary)); err != nil {
-			n.scores = nil
+		if n.last, err = n.graph.Allocate(n.scores, int64(len(tokens)), 1, int64(n.vocabulary)); err != nil {
+			n.last = nil
 			return nil, err
 		}
 	}
-	if err := n.run(0, 1, tokens, past, n.scores); err != nil {
+	if err := n.run(0, 1, tokens, past, n.last); err != nil {
 		return nil, err
 	}
-	return Floats(n.scores.Bytes()), nil
+	return n.floats(n.last.Bytes()), nil
+}
+
+// floats are logits as they are chosen from, until the next call.
+func (n *Network) floats(b []byte) []float32 {
+	if n.scores == tensor.FP32 {
+		return Floats(b)
+	}
+	n.wide = n.wide[:0]
+	for _, bits := range unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2) {
+		n.wide = append(n.wide, tensor.FloatFP16(bits))
+	}
+	return n.wide
 }
 
 // Floats are those that lie in bytes.
@@ -264,8 +277,8 @@ func (n *Network) Clear() {
 		n.graph.Free(s.memory)
 		s.memory, s.room = nil, Room{}
 	}
-	n.graph.Free(n.scores)
-	n.scores, n.room = nil, Room{}
+	n.graph.Free(n.last)
+	n.last, n.wide, n.room = nil, nil, Room{}
 }
 
 // Close frees what the network holds. It is not used afterwards.
