@@ -234,18 +234,19 @@ def grouped(g, o):
         g.inputs.append(helper.make_tensor_value_info("position_ids", i64, ["batch_size", "sequence_length"]))
     lengths = g.node("ReduceSum", ["attention_mask", g.constant([1])], keepdims=0)
     lengths = g.node("Cast", [g.node("Sub", [lengths, g.constant(1)])], to=TensorProto.INT32)
+    size = o.head if o.positions else "kv_cache_dim"  # the model builder leaves it open; older ones did not
 
     def attend(layer, q, k, v):
         names = [f"present.{layer}.key", f"present.{layer}.value"]
         for kind in ("key", "value"):
             g.inputs.append(
                 helper.make_tensor_value_info(
-                    f"past_key_values.{layer}.{kind}", f32, ["batch_size", o.kv, "past_sequence_length", o.head]
+                    f"past_key_values.{layer}.{kind}", f32, ["batch_size", o.kv, "past_sequence_length", size]
                 )
             )
             g.outputs.append(
                 helper.make_tensor_value_info(
-                    f"present.{layer}.{kind}", f32, ["batch_size", o.kv, "total_sequence_length", o.head]
+                    f"present.{layer}.{kind}", f32, ["batch_size", o.kv, "total_sequence_length", size]
                 )
             )
         turned = ["cos_cache", "sin_cache"]

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -288,11 +289,13 @@ def test_sampling(llm, reference):
     assert write(repetition_penalty=5.0) == reference.text(reference.write(PROMPTS[0], 20, repetition_penalty=5.0))
 
 
-def test_beams(llm, reference):
+def test_beams(llm, reference, exported):
     want = reference.text(reference.write(PROMPTS[0], 12, num_beams=4))
     reply = generate(llm, "tiny", text_input=PROMPTS[0], max_tokens=12, num_beams=4, num_return_sequences=2)
     assert reply.json["text_output"][0] == want and len(reply.json["text_output"]) == 2
     assert "num_beams" in generate(llm, "tiny", text_input="x", num_beams=2, stream=True).error
+    size = (exported / "tiny" / "1" / "model.onnx").stat().st_size
+    until(lambda: value(llm, "neso_generation_beam_weights_bytes", "tiny") >= size)  # freed a minute later
 
 
 def test_adapters(llm, exported):
@@ -558,6 +561,48 @@ def test_memory_of_the_cache(llm):
     assert {r.status for r in replies} == {200}
     reply = generate(llm, "small", text_input="x", num_beams=8)
     assert reply.status == 400 and "keys and values" in reply.error, reply
+
+
+def address_space(pid):
+    with open(f"/proc/{pid}/statm") as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+
+def test_a_cache_that_cannot_grow(tmp_path):
+    """A text that there is no memory for waits for the others, or is refused where there are none: it ends nobody."""
+    huge = Reference(export(tmp_path / "huge" / "1", "--context=262144"))
+    row = 262144 * 512  # bytes of keys and values of the longest text
+
+    def wanted(prompt, n):
+        return huge.text(huge.write(prompt, n, min_length=n + len(huge.tokenizer.encode(prompt))))
+
+    def write(prompt, n):
+        return generate(s, "huge", text_input=prompt, max_tokens=n, ignore_eos=True).json["text_output"]
+
+    short, running = wanted(PROMPTS[1], 100), wanted(PROMPTS[0], 1500)
+    body = json.dumps({"text_input": PROMPTS[0], "stream": True, "max_tokens": 1500, "ignore_eos": True})
+    with Server(tmp_path) as s, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for _ in range(2):  # threads and heaps are then as large as they become
+            assert list(pool.map(lambda _: write(PROMPTS[1], 100), range(8))) == [short] * 8
+        [pid] = isolated(s.process.pid)
+        for more, status in ((row // 2, 503), (row + row // 2, 200)):
+            resource.prlimit(pid, resource.RLIMIT_AS, (address_space(pid) + more, resource.RLIM_INFINITY))
+            connection = http.client.HTTPConnection(s.http, timeout=60)
+            connection.request("POST", "/v2/models/huge/generate_stream", body)
+            reply = connection.getresponse()
+            lines = [reply.readline().decode()]
+            stop = '{"stop": ["e"]}'
+            long = pool.submit(generate, s, "huge", text_input="x", max_tokens=262000, sampling_parameters=stop)
+            lines += reply.read().decode().splitlines()
+            connection.close()
+            assert not [line for line in lines if "error" in line], long.result()
+            text = "".join(json.loads(line[6:])["text_output"] for line in lines if line.startswith("data: "))
+            assert text == running
+            assert long.result().status == status and (status == 200 or "no memory" in long.result().error), (
+                long.result()
+            )
+            assert write(PROMPTS[1], 100) == short
+        assert isolated(s.process.pid) == [pid]
 
 
 def test_metrics_count_every_route(llm, client):
