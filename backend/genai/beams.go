@@ -14,8 +14,8 @@ import (
 // searches of beams need it. It is loaded for the first one, and freed some time after the last
 // one, for it has weights of its own.
 type beamsCopy struct {
-	model *model
-	stay  time.Duration // 0: stayForBeams
+	load func() (*network, error)
+	free func(*network)
 
 	mu      sync.Mutex
 	network *network
@@ -29,22 +29,17 @@ const stayForBeams = time.Minute
 
 // take returns the network to one user, who gives it back.
 func (c *beamsCopy) take() (*network, error) {
-	m := c.model
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, errEnded
 	}
 	if c.network == nil {
-		n := &network{api: m.network.api, settings: m.network.settings}
-		if err := n.load(&m.cfg); err != nil {
-			n.close()
-			return nil, backend.Errorf(backend.Unavailable, "model '%s' cannot be loaded for a search of beams: %v", m.cfg.Name, err)
+		n, err := c.load()
+		if err != nil {
+			return nil, err
 		}
 		c.network = n
-		m.gauge.setCopy(weights(&m.cfg))
-		m.driver.host.Logger().Info("weights are loaded a second time, for a search of beams", "model", m.cfg.Name, "version", m.cfg.Version,
-			"bytes", weights(&m.cfg))
 	}
 	if c.timer != nil {
 		c.timer.Stop()
@@ -60,12 +55,8 @@ func (c *beamsCopy) giveBack() {
 	if c.users--; c.users > 0 || c.closed {
 		return
 	}
-	stay := c.stay
-	if stay == 0 {
-		stay = stayForBeams
-	}
 	var t *time.Timer
-	t = time.AfterFunc(stay, func() {
+	t = time.AfterFunc(stayForBeams, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.timer == t { // else somebody came
@@ -78,13 +69,12 @@ func (c *beamsCopy) giveBack() {
 func (c *beamsCopy) freeLocked() {
 	c.timer = nil
 	if c.network != nil {
-		c.network.close()
+		c.free(c.network)
 		c.network = nil
-		c.model.gauge.setCopy(0)
 	}
 }
 
-// close frees it when nobody uses it any more: the instances have ended.
+// close frees it. Nobody uses it any more: the instances have ended.
 func (c *beamsCopy) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,6 +83,25 @@ func (c *beamsCopy) close() {
 		c.timer.Stop()
 	}
 	c.freeLocked()
+}
+
+// loadForBeams loads the weights a second time.
+func (m *model) loadForBeams() (*network, error) {
+	n := &network{api: m.network.api, settings: m.network.settings}
+	if err := n.load(&m.cfg); err != nil {
+		n.close()
+		return nil, backend.Errorf(backend.Unavailable, "model '%s' cannot be loaded for a search of beams: %v", m.cfg.Name, err)
+	}
+	bytes := weights(&m.cfg)
+	m.gauge.setCopy(bytes)
+	m.driver.host.Logger().Info("weights are loaded a second time, for a search of beams", "model", m.cfg.Name, "version", m.cfg.Version,
+		"bytes", bytes)
+	return n, nil
+}
+
+func (m *model) freeForBeams(n *network) {
+	n.close()
+	m.gauge.setCopy(0)
 }
 
 // weights is how many bytes the files of a network have: all of the version but what is text.

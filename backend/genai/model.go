@@ -145,7 +145,7 @@ func (d *driver) newModel(cfg *backend.Config, n *network, st *step.Network, l l
 		}
 	}
 	m.gauge = m.newGauge(l.cache)
-	m.beams.model = m
+	m.beams.load, m.beams.free = m.loadForBeams, m.freeForBeams
 	m.places = newPlaces(cfg.Name, l, n.perToken, m.gauge.set)
 	if st != nil {
 		m.together = newTogether(n, st, l)

@@ -30,8 +30,11 @@ type layout struct {
 	tokens, mask, positions int
 	logits                  int // place among the outputs
 	scores                  tensor.Datatype
-	stores                  []store
+	stores                  []store // perLayer of each layer
 }
+
+// perLayer is how many stores a layer has: its keys and its values.
+const perLayer = 2
 
 // store is the memory of the keys, or the values, of one layer.
 type store struct {

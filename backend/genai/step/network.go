@@ -85,23 +85,39 @@ func (n *Network) Reserve(r Room, lengths []int) error {
 	if len(lengths) == 0 {
 		n.Clear() // so that there is never more than what is needed
 	}
-	for i := range n.stores {
-		s := &n.stores[i]
-		if s.memory != nil && s.room == r {
-			continue
-		}
-		next, err := n.graph.Allocate(s.datatype, int64(r.Rows), s.heads, int64(r.Length), s.head)
-		if err != nil {
+	for i := 0; i < len(n.stores); i += perLayer {
+		if err := n.grow(n.stores[i:i+perLayer], r, lengths); err != nil {
 			n.room = n.common()
-			return backend.Errorf(backend.Unavailable, "no memory for keys and values of %d texts of %d tokens: %v", r.Rows, r.Length, err)
+			return err
 		}
-		for row, length := range lengths {
-			s.copy(next.Bytes(), r.Length, row, row, length)
-		}
-		n.graph.Free(s.memory)
-		s.memory, s.room = next, r
 	}
 	n.room = r
+	return nil
+}
+
+// grow makes the memory of one layer, whose keys have to have as much room as its values.
+func (n *Network) grow(layer []store, r Room, lengths []int) error {
+	if layer[0].memory != nil && layer[0].room == r {
+		return nil
+	}
+	var next [perLayer]*onnxruntime.Value
+	for i := range layer {
+		s := &layer[i]
+		v, err := n.graph.Allocate(s.datatype, int64(r.Rows), s.heads, int64(r.Length), s.head)
+		if err != nil {
+			n.graph.Free(next[0])
+			return backend.Errorf(backend.Unavailable, "no memory for keys and values of %d texts of %d tokens: %v", r.Rows, r.Length, err)
+		}
+		next[i] = v
+	}
+	for i := range layer {
+		s := &layer[i]
+		for row, length := range lengths {
+			s.copy(next[i].Bytes(), r.Length, row, row, length)
+		}
+		n.graph.Free(s.memory)
+		s.memory, s.room = next[i], r
+	}
 	return nil
 }
 

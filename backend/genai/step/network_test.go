@@ -1,6 +1,19 @@
 package step
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/nesoserve/neso/tensor"
+)
+
+func TestLogitsOf16Bits(t *testing.T) {
+	n := &Network{layout: &layout{scores: tensor.FP16}}
+	got := n.floats([]byte{0x00, 0x3c, 0x00, 0xc0, 0x00, 0x00, 0xff, 0x7b})
+	if want := []float32{1, -2, 0, 65504}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
 
 func TestLikeliest(t *testing.T) {
 	logits := []float32{1, 3, 2, 3, -1}
