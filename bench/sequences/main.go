@@ -24,8 +24,8 @@ import (
 
 const requestTimeout = 60 * time.Second
 
-// A lane runs one sequence after the other on its connection.
-type lane struct {
+// A client runs one sequence after the other on its connection.
+type client struct {
 	address, model string
 	length         int
 	ids            *atomic.Uint64 // correlation ids, of which each is used once
@@ -40,71 +40,71 @@ type lane struct {
 // run begins sequences until end, and finishes the last one. After a failure it
 // goes on with another connection, so that the load stays what it was, unless
 // there is nobody to connect to.
-func (l *lane) run(end time.Time) {
-	defer l.hangUp()
+func (c *client) run(end time.Time) {
+	defer c.hangUp()
 	for time.Now().Before(end) {
-		if l.sequence(l.ids.Add(1)) {
+		if c.sequence(c.ids.Add(1)) {
 			continue
 		}
-		if l.connection == nil {
+		if c.connection == nil {
 			return
 		}
-		l.hangUp()
+		c.hangUp()
 	}
 }
 
-func (l *lane) hangUp() {
-	if l.connection != nil {
-		_ = l.connection.Close()
-		l.connection = nil
+func (c *client) hangUp() {
+	if c.connection != nil {
+		_ = c.connection.Close()
+		c.connection = nil
 	}
 }
 
 // sequence sends 1, 2, 3, ... and expects 1, 3, 6, ...
-func (l *lane) sequence(id uint64) bool {
+func (c *client) sequence(id uint64) bool {
 	total := int64(0)
-	for i := 1; i <= l.length; i++ {
+	for i := 1; i <= c.length; i++ {
 		total += int64(i)
 		began := time.Now()
-		got, err := l.ask(id, int64(i), i == 1, i == l.length)
+		got, err := c.ask(id, int64(i), i == 1, i == c.length)
 		if err != nil {
-			if l.failed++; l.failed == 1 {
+			if c.failed++; c.failed == 1 {
 				fmt.Fprintln(os.Stderr, err)
 			}
 			return false
 		}
-		l.latencies = append(l.latencies, time.Since(began))
+		c.latencies = append(c.latencies, time.Since(began))
 		if got != total {
-			l.wrong++
+			c.wrong++
 		}
 	}
 	return true
 }
 
-func (l *lane) ask(id uint64, value int64, start, end bool) (int64, error) {
-	if l.connection == nil {
-		connection, err := net.DialTimeout("tcp", l.address, requestTimeout)
+func (c *client) ask(id uint64, value int64, start, end bool) (int64, error) {
+	if c.connection == nil {
+		connection, err := net.DialTimeout("tcp", c.address, requestTimeout)
 		if err != nil {
 			return 0, err
 		}
-		l.connection = connection
-		l.reader = bufio.NewReaderSize(l.connection, 4096)
+		c.connection = connection
+		c.reader = bufio.NewReaderSize(c.connection, 4096)
 	}
-	if err := l.connection.SetDeadline(time.Now().Add(requestTimeout)); err != nil {
+	if err := c.connection.SetDeadline(time.Now().Add(requestTimeout)); err != nil {
 		return 0, err
 	}
-	l.body = fmt.Appendf(l.body[:0], `{"parameters":{"sequence_id":%d,"sequence_start":%t,"sequence_end":%t,"binary_data_output":true},`+
+	c.body = fmt.Appendf(c.body[:0], `{"parameters":{"sequence_id":%d,"sequence_start":%t,"sequence_end":%t,"binary_data_output":true},`+
 		`"inputs":[{"name":"INPUT0","datatype":"INT64","shape":[1,1],"parameters":{"binary_data_size":8}}]}`, id, start, end)
-	head := len(l.body)
-	l.body = binary.LittleEndian.AppendUint64(l.body, uint64(value))
-	l.request = fmt.Appendf(l.request[:0],
+	head := len(c.body)
+	c.body = binary.LittleEndian.AppendUint64(c.body, uint64(value))
+	c.request = fmt.Appendf(c.request[:0],
 		"POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nInference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n",
-		l.model, l.address, head, len(l.body))
-	l.request = append(l.request, l.body...)
-	if _, err := l.connection.Write(l.request); err != nil {
+		c.model, c.address, head, len(c.body))
+	c.request = append(c.request, c.body...)
+	if _, err := c.connection.Write(c.request); err != nil {
 		return 0, err
 	}
-	response, err := http.ReadResponse(l.reader, nil)
+	response, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -130,25 +130,25 @@ func main() {
 
 	var ids atomic.Uint64
 	ids.Store(uint64(os.Getpid()) << 32) // unlike those of a run before
-	lanes := make([]*lane, *sequences)
+	clients := make([]*client, *sequences)
 	began := time.Now()
 	end := began.Add(time.Duration(*seconds * float64(time.Second)))
 	var running sync.WaitGroup
-	for i := range lanes {
-		lanes[i] = &lane{address: *address, model: *model, length: *length, ids: &ids}
-		running.Go(func() { lanes[i].run(end) })
+	for i := range clients {
+		clients[i] = &client{address: *address, model: *model, length: *length, ids: &ids}
+		running.Go(func() { clients[i].run(end) })
 	}
 	running.Wait()
-	report(lanes, time.Since(began))
+	report(clients, time.Since(began))
 }
 
-func report(lanes []*lane, took time.Duration) {
+func report(clients []*client, took time.Duration) {
 	var all []time.Duration
 	wrong, failed := 0, 0
-	for _, l := range lanes {
-		all = append(all, l.latencies...)
-		wrong += l.wrong
-		failed += l.failed
+	for _, c := range clients {
+		all = append(all, c.latencies...)
+		wrong += c.wrong
+		failed += c.failed
 	}
 	slices.Sort(all)
 	at := func(share float64) int64 {

@@ -77,7 +77,7 @@ func TestLane(t *testing.T) {
 			model := &sums{sums: map[uint64]int64{}, wrong: test.wrong, refused: test.refused}
 			server := httptest.NewServer(model)
 			defer server.Close()
-			l := &lane{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 4, ids: new(atomic.Uint64)}
+			l := &client{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 4, ids: new(atomic.Uint64)}
 			for range 3 {
 				if !l.sequence(l.ids.Add(1)) {
 					l.hangUp()
@@ -99,7 +99,7 @@ func TestRunFinishesWhatItBegan(t *testing.T) {
 	model := &sums{sums: map[uint64]int64{}}
 	server := httptest.NewServer(model)
 	defer server.Close()
-	l := &lane{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 5, ids: new(atomic.Uint64)}
+	l := &client{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 5, ids: new(atomic.Uint64)}
 	l.run(time.Now().Add(20 * time.Millisecond))
 	if len(model.sums) != 0 || model.starts != model.ends || len(l.latencies) != 5*model.starts || l.wrong+l.failed != 0 {
 		t.Errorf("%d starts, %d ends, %d answers, %d wrong, %d failed", model.starts, model.ends, len(l.latencies), l.wrong, l.failed)
@@ -108,7 +108,7 @@ func TestRunFinishesWhatItBegan(t *testing.T) {
 
 func TestRunGivesUpWhenNobodyListens(t *testing.T) {
 	// A port that had been free a moment ago may be another program's by now.
-	l := &lane{address: "127.0.0.1:1", model: "sums", length: 5, ids: new(atomic.Uint64)}
+	l := &client{address: "127.0.0.1:1", model: "sums", length: 5, ids: new(atomic.Uint64)}
 	l.run(time.Now().Add(time.Hour))
 	if l.failed != 1 || len(l.latencies) != 0 {
 		t.Errorf("%d failed, %d answers", l.failed, len(l.latencies))
@@ -119,7 +119,7 @@ func TestRunGoesOnAfterAFailure(t *testing.T) {
 	model := &sums{sums: map[uint64]int64{}, refused: 1}
 	server := httptest.NewServer(model)
 	defer server.Close()
-	l := &lane{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 2, ids: new(atomic.Uint64)}
+	l := &client{address: strings.TrimPrefix(server.URL, "http://"), model: "sums", length: 2, ids: new(atomic.Uint64)}
 	for end := time.Now().Add(time.Minute); len(l.latencies) == 0 && time.Now().Before(end); {
 		l.run(time.Now().Add(time.Millisecond))
 	}

@@ -25,7 +25,7 @@ func TestConnectionAge(t *testing.T) {
 			ctx := s.age()(t.Context(), nil)
 			ends[ctx.Value(endKey{}).(time.Time)] = true
 			if got := reply(ctx); got != "" {
-				t.Errorf("young: %q", got)
+				t.Errorf("before its age: %q", got)
 			}
 			time.Sleep(8900 * time.Millisecond)
 			if got := reply(ctx); got != "" {

@@ -57,11 +57,11 @@ func (s *step) mayLeave(g *group, spare []string) bool {
 			continue
 		}
 		look := s.see(e.name)
-		switch young := e.since + int64(s.o.LeastStay); {
+		switch stays := e.since + int64(s.o.LeastStay); {
 		case e.state != In || e.fixed || e.traits.Pin || look.Busy || slices.Contains(spare, e.name):
 			return false
-		case s.now < young:
-			s.again(young)
+		case s.now < stays:
+			s.again(stays)
 			return false
 		}
 		g.priority = max(g.priority, e.traits.Priority)

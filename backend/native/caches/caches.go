@@ -3,7 +3,7 @@
 // process, and another one is started: its look-ups are errors meanwhile, which whoever
 // asks takes for misses.
 //
-// It owns the process and its lanes (caches.go), and what goes over them (call.go). What
+// It owns the process and its slots (caches.go), and what goes over them (call.go). What
 // runs in the process is package backend/native/caches/host.
 package caches
 
@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// lanes is how many calls of the library may run at once: a cache holds a lock for
+	// slots is how many calls of the library may run at once: a cache holds a lock for
 	// as long as it copies a value.
-	lanes = 4
+	slots = 4
 	// limit is how long one call may take before the process is ended.
 	limit = 5 * time.Second
 	// openLimit is how long the library may take to begin, endLimit to end.
@@ -42,7 +42,7 @@ type cache struct {
 	plugin *native.Plugin
 	worker *supervise.Worker
 	arena  *segment.Arena
-	idle   chan *lane // those that nobody uses
+	idle   chan *slot // those that nobody uses
 
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -53,8 +53,8 @@ type cache struct {
 	closed   bool
 }
 
-// lane is an instance of the protocol: it has one call at a time.
-type lane struct {
+// slot is an instance of the protocol: it has one call at a time.
+type slot struct {
 	number uint32
 	at     atomic.Pointer[worker.Instance] // in the process that lives, or lived last
 }
@@ -66,12 +66,12 @@ func Open(ctx context.Context, o native.Options, l backend.Library, config []byt
 		return nil, err
 	}
 	c := &cache{
-		name: l.Name, plugin: p, arena: segment.NewArena(nil, host.InlineLimit, 0), idle: make(chan *lane, lanes),
+		name: l.Name, plugin: p, arena: segment.NewArena(nil, host.InlineLimit, 0), idle: make(chan *slot, slots),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	all := make([]*lane, lanes)
+	all := make([]*slot, slots)
 	for i := range all {
-		all[i] = &lane{number: uint32(i + 1)}
+		all[i] = &slot{number: uint32(i + 1)}
 		c.idle <- all[i]
 	}
 	spec := p.Spec()
@@ -90,9 +90,9 @@ func Open(ctx context.Context, o native.Options, l backend.Library, config []byt
 	return c, nil
 }
 
-// setup tells a process of the library and of all lanes. The instance that it returns
+// setup tells a process of the library and of all slots. The instance that it returns
 // stands for the process.
-func (c *cache) setup(ctx context.Context, conn *worker.Conn, open host.Open, all []*lane) (*worker.Instance, error) {
+func (c *cache) setup(ctx context.Context, conn *worker.Conn, open host.Open, all []*slot) (*worker.Instance, error) {
 	if _, err := conn.Load(ctx, wire.KindLoad, 0, open); err != nil {
 		return nil, native.Plain(err)
 	}

@@ -35,13 +35,13 @@ type outcome struct {
 	err  error
 }
 
-// call has a lane do something, and returns when ctx ends at the latest. A call that
-// nobody waits for goes on: its lane comes back with it, or with the end of the process.
+// call has a slot do something, and returns when ctx ends at the latest. A call that
+// nobody waits for goes on: its slot comes back with it, or with the end of the process.
 func (c *cache) call(ctx context.Context, key string, value []byte, insert bool) (*backend.Response, error) {
 	if !c.enter() {
 		return nil, backend.Errorf(backend.Unavailable, "response cache '%s' has been closed", c.name)
 	}
-	var l *lane
+	var l *slot
 	select {
 	case l = <-c.idle:
 	case <-ctx.Done():

@@ -312,7 +312,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A connection that begins while the server stops, or is young, says so as well.
+// An answer on a connection that is in use while the server stops says that it is the last one.
 func TestLastAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, hello, nil)

@@ -99,7 +99,7 @@ func (l *Load) Stop(grace time.Duration) {
 type worker struct {
 	l       *Load
 	conn    drive.Conn
-	lane    *measure.Lane
+	shard   *measure.Shard
 	request drive.Request
 	answer  drive.Answer
 	sample  measure.Sample
@@ -108,7 +108,7 @@ type worker struct {
 }
 
 func (l *Load) worker() *worker {
-	w := &worker{l: l, conn: l.plan.Dial(), lane: l.plan.Recorder.Lane()}
+	w := &worker{l: l, conn: l.plan.Dial(), shard: l.plan.Recorder.Shard()}
 	w.answer.Keep = l.plan.Keep || l.plan.Check != nil
 	w.answer.Times = l.plan.Keep
 	l.mu.Lock()
@@ -166,9 +166,9 @@ func (w *worker) send(slot int, due int64) {
 	if w.l.plan.FirstResponse && a.Responses > 0 {
 		w.sample.Last = a.FirstResponse
 	}
-	w.lane.Add(&w.sample)
+	w.shard.Add(&w.sample)
 	if w.l.plan.Keep {
-		w.lane.Keep(&measure.Record{
+		w.shard.Keep(&measure.Record{
 			Start: begun, Step: w.request.Step, ID: w.request.ID, At: append([]int64(nil), a.At...), Body: a.Body, Header: a.Header,
 		})
 	}
@@ -187,7 +187,7 @@ func (w *worker) wrong(err error) *drive.Failure {
 		f = &drive.Failure{Kind: err.Error()}
 	}
 	if f.Kind != "stopped" {
-		w.lane.Fail(f.Kind, f.Text)
+		w.shard.Fail(f.Kind, f.Text)
 	}
 	return f
 }

@@ -16,11 +16,11 @@ func sample(latency int64) *Sample {
 	return &Sample{Due: 0, Begun: 0, Sent: latency / 4, First: latency / 2, Last: latency, Responses: 1}
 }
 
-// TestTake: what was counted since the last call, whatever lanes still hold back.
+// TestTake: what was counted since the last call, whatever shards still hold back.
 func TestTake(t *testing.T) {
 	r := NewRecorder()
-	a, b := r.Lane(), r.Lane()
-	for i := range int64(flushed + 10) { // more than a lane holds back
+	a, b := r.Shard(), r.Shard()
+	for i := range int64(flushed + 10) { // more than a shard holds back
 		a.Add(sample((i + 1) * 1000))
 	}
 	b.Add(&Sample{Due: 0, Begun: 11 * ms, Sent: 12 * ms, First: 14 * ms, Last: 20 * ms, Responses: 3, SequenceEnd: true})
@@ -49,7 +49,7 @@ func TestTake(t *testing.T) {
 // TestPercentiles: within a thousandth of what they are.
 func TestPercentiles(t *testing.T) {
 	r := NewRecorder()
-	l := r.Lane()
+	l := r.Shard()
 	for i := range int64(100_000) {
 		l.Add(sample((i + 1) * 1000))
 	}
@@ -138,7 +138,7 @@ func TestMerge(t *testing.T) {
 // nothing to a terminal.
 func TestErrorsAreBounded(t *testing.T) {
 	r := NewRecorder()
-	l := r.Lane()
+	l := r.Shard()
 	for i := range 1000 {
 		l.Fail(fmt.Sprintf("kind %d", i), "x")
 	}
@@ -159,7 +159,7 @@ func TestErrorsAreBounded(t *testing.T) {
 func TestRecordsAreBounded(t *testing.T) {
 	r := NewRecorder()
 	r.most = 10
-	l := r.Lane()
+	l := r.Shard()
 	body := []byte("abcdef")
 	for range 3 {
 		l.Keep(&Record{Body: body})

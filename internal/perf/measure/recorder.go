@@ -53,14 +53,14 @@ type ErrorCount struct {
 	Count int64  `json:"count"`
 }
 
-// flushed is how many latencies a lane holds before it hands them on.
+// flushed is how many latencies a shard holds before it hands them on.
 const flushed = 1024
 
 // late is from when on a request that is due counts as delayed, in nanoseconds.
 const late = 10e6
 
-// Lane is what one goroutine counts. Only that goroutine adds to it.
-type Lane struct {
+// Shard is what one goroutine counts. Only that goroutine adds to it.
+type Shard struct {
 	recorder  *Recorder
 	mu        sync.Mutex
 	latencies []int64
@@ -92,7 +92,7 @@ func (s *Sums) add(o *Sums) {
 }
 
 // Add counts a request.
-func (l *Lane) Add(s *Sample) {
+func (l *Shard) Add(s *Sample) {
 	latency := s.Last - s.Due
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Lane) Add(s *Sample) {
 const mostKept = 2 << 30
 
 // Keep keeps a record; without its answer if records hold as much of them as they may.
-func (l *Lane) Keep(r *Record) {
+func (l *Shard) Keep(r *Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := *r
@@ -137,7 +137,7 @@ func (l *Lane) Keep(r *Record) {
 }
 
 // Fail counts a request that failed.
-func (l *Lane) Fail(kind, text string) {
+func (l *Shard) Fail(kind, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kind = plain(kind, longestKind)
@@ -185,28 +185,28 @@ func plain(text string, most int) string {
 // Plain is a text of the server's as it may be printed.
 func Plain(text string) string { return plain(text, longestText) }
 
-// Recorder gathers what lanes count. A lane's lock is held before the recorder's.
+// Recorder gathers what shards count. A shard's lock is held before the recorder's.
 type Recorder struct {
 	mu        sync.Mutex
-	lanes     []*Lane
+	shards    []*Shard
 	histogram *hdrhistogram.Histogram
 	most      int64 // bytes of answers that records keep
 	kept      atomic.Int64
 	cut       atomic.Int64
 }
 
-// NewRecorder returns one without lanes.
+// NewRecorder returns one without shards.
 func NewRecorder() *Recorder { return &Recorder{histogram: newHistogram(), most: mostKept} }
 
 // Cut is how many records are kept without their answers, for their size.
 func (r *Recorder) Cut() int64 { return r.cut.Load() }
 
-// Lane returns a lane for one goroutine.
-func (r *Recorder) Lane() *Lane {
-	l := &Lane{recorder: r, latencies: make([]int64, 0, flushed), errors: map[string]*ErrorCount{}}
+// Shard returns a shard for one goroutine.
+func (r *Recorder) Shard() *Shard {
+	l := &Shard{recorder: r, latencies: make([]int64, 0, flushed), errors: map[string]*ErrorCount{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lanes = append(r.lanes, l)
+	r.shards = append(r.shards, l)
 	return l
 }
 
@@ -233,10 +233,10 @@ func (r *Recorder) Counts() (answered, failed, latency int64) {
 	return answered, failed, latency
 }
 
-func (r *Recorder) all() []*Lane {
+func (r *Recorder) all() []*Shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clip(r.lanes)
+	return slices.Clip(r.shards)
 }
 
 // Take returns what was counted since the last call, and begins anew.

@@ -54,7 +54,7 @@ const second = 1e9
 // window has n requests in a second, the k-th of which takes k times step.
 func window(start, n, step int64) *measure.Window {
 	r := measure.NewRecorder()
-	l := r.Lane()
+	l := r.Shard()
 	for k := range n {
 		latency := (k + 1) * step
 		l.Add(&measure.Sample{Sent: latency / 10, First: latency * 8 / 10, Last: latency, Responses: 1})
