@@ -231,7 +231,7 @@ func (e *engine) renew(err error) {
 
 // begin hands a task to the engine.
 func (e *engine) begin(t *task, gone func() bool) (source, error) {
-	r := &running{engine: e, mailbox: newMailbox(gone)}
+	r := &running{engine: e, mailbox: newMailbox(gone, lookAgain)}
 	var failed error
 	if err := e.do(func() { failed = e.admit(r, t) }); err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ const (
 // answers to the one that writes this. They wait until they are taken: there are no more than were
 // asked for.
 type mailbox struct {
-	gone func() bool
+	gone  func() bool
+	every time.Duration // how often who waits looks at gone
 
 	mu     sync.Mutex
 	pieces []piece
@@ -39,7 +40,9 @@ type mailbox struct {
 	some   chan struct{} // has room for one: there is something new
 }
 
-func newMailbox(gone func() bool) mailbox { return mailbox{gone: gone, some: make(chan struct{}, 1)} }
+func newMailbox(gone func() bool, every time.Duration) mailbox {
+	return mailbox{gone: gone, every: every, some: make(chan struct{}, 1)}
+}
 
 func (m *mailbox) put(p piece) {
 	m.mu.Lock()
@@ -92,7 +95,7 @@ func (m *mailbox) next(int) (piece, error) {
 			return piece{token: tokenNone, done: true}, nil
 		}
 		if tick == nil {
-			tick = time.NewTicker(lookAgain)
+			tick = time.NewTicker(m.every)
 			defer tick.Stop()
 		}
 		select {

@@ -9,7 +9,7 @@ import (
 
 func TestMailbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox(never)
+		m := newMailbox(never, lookAgain)
 		go func() {
 			for i := range int32(3) {
 				time.Sleep(time.Second)
@@ -31,7 +31,7 @@ func TestMailbox(t *testing.T) {
 
 // TestMailboxWithoutAToken: an end that comes by itself is the last token's, if that has not been taken.
 func TestMailboxWithoutAToken(t *testing.T) {
-	m := newMailbox(never)
+	m := newMailbox(never, lookAgain)
 	m.put(piece{token: 1})
 	m.put(piece{token: tokenNone, done: true})
 	if p, err := m.next(0); err != nil || p.token != 1 || !p.done {
@@ -42,7 +42,7 @@ func TestMailboxWithoutAToken(t *testing.T) {
 func TestMailboxFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong := errors.New("wrong")
-		m := newMailbox(never)
+		m := newMailbox(never, lookAgain)
 		m.put(piece{token: 1})
 		m.fail(wrong)
 		if p, err := m.next(0); err != nil || p.token != 1 {
@@ -52,7 +52,7 @@ func TestMailboxFails(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		begin := time.Now()
-		m = newMailbox(func() bool { return time.Since(begin) > time.Second })
+		m = newMailbox(func() bool { return time.Since(begin) > time.Second }, lookAgain)
 		if _, err := m.next(0); !errors.Is(err, errGone) {
 			t.Errorf("nobody waits any more: %v", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/genai/step"
@@ -47,6 +48,11 @@ type writing struct {
 	ended  bool
 }
 
+// lookSeldom is how often a writer looks whether it is still wanted: [together.leave] does so before
+// each token. A timer that ends more often keeps the scheduler of Go from its sleep, which costs
+// what computes a part of a core.
+const lookSeldom = 250 * time.Millisecond
+
 // errEnded is for who comes when the model is being unloaded.
 var errEnded error = backend.Errorf(backend.Unavailable, "the model is being unloaded")
 
@@ -58,7 +64,7 @@ func newTogether(n *network, st *step.Network, l limits) *together {
 
 // begin hands a task over. What the library refuses of it is told at once.
 func (g *together) begin(t *task, gone func() bool) (source, error) {
-	x := &writing{mailbox: newMailbox(gone), task: t, dropped: make(chan struct{})}
+	x := &writing{mailbox: newMailbox(gone, lookSeldom), task: t, dropped: make(chan struct{})}
 	if t.chooses(g.network.settings) {
 		var err error
 		if x.chooser, err = g.network.newGenerator(&t.options, t.prompt); err != nil {
@@ -142,6 +148,7 @@ func (g *together) leave() {
 		if x.over() {
 			g.waiting = slices.Delete(g.waiting, i, i+1)
 			g.blocked = g.blocked && i > 0
+			x.fail(errGone) // unless it has ended
 			x.free()
 		}
 	}
@@ -155,6 +162,7 @@ func (g *together) leave() {
 		g.active[i] = g.active[last]
 		g.active = g.active[:last]
 		g.blocked = false
+		x.fail(errGone) // unless it has ended
 		x.free()
 		if len(g.waiting) > 0 && g.waiting[0].length > 0 {
 			g.put(g.waiting[0], last) // it comes right behind them
