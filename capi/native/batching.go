@@ -31,7 +31,7 @@ func (m *model) batching(i *host.Init, server *host.Server) (*batcher, error) {
 	m.mu.Lock()
 	m.config, m.may = string(i.Config), false
 	m.mu.Unlock()
-	b := &batcher{as: &instance{model: m, server: server}, model: m, library: i.Batching}
+	b := &batcher{as: &instance{model: m, server: server, shapeTensors: shapeTensors(i.Config)}, model: m, library: i.Batching}
 	if _, err := Link(i.Batching, []Entry{
 		{"TRITONBACKEND_ModelBatcherInitialize", &b.initialize, true},
 		{"TRITONBACKEND_ModelBatcherFinalize", &b.finalize, true},

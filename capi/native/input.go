@@ -6,6 +6,9 @@ package native
 import "C"
 
 import (
+	"encoding/json"
+	"unsafe"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/capi/handle"
 	"github.com/nesoserve/neso/capi/object"
@@ -20,6 +23,7 @@ type input struct {
 	request     *request
 	tensor      *tensor.Tensor
 	data, shape uintptr // of C
+	dims        uint32  // of shape
 	attributes  buffers
 }
 
@@ -100,6 +104,45 @@ func TRITONBACKEND_RequestInputByIndex(h C.uintptr_t, index C.uint32_t, to C.uin
 	})
 }
 
+// describe writes the shape of the input down, and returns how many bytes that takes. A
+// shape tensor has no batch dimension; for a library of a model that batches it has one, as
+// in Triton, though its bytes are those of one request.
+func (i *input) describe(place uintptr, isShape bool, batchSize int) uintptr {
+	shape := i.tensor.Shape
+	i.shape, i.dims = place, uint32(len(shape))
+	if isShape {
+		i.dims++
+	}
+	to := unsafe.Slice((*int64)(at(place)), i.dims)
+	if isShape {
+		to[0] = int64(max(1, batchSize))
+		to = to[1:]
+	}
+	copy(to, shape)
+	return uintptr(8 * i.dims)
+}
+
+// shapeTensors are the inputs of a configuration whose values are shapes, where it batches.
+func shapeTensors(config []byte) (names map[string]bool) {
+	var c struct {
+		Batch int `json:"max_batch_size"`
+		Input []struct {
+			Name  string `json:"name"`
+			Shape bool   `json:"is_shape_tensor"`
+		} `json:"input"`
+	}
+	_ = json.Unmarshal(config, &c) // it is the server's own
+	for _, in := range c.Input {
+		if in.Shape && c.Batch > 0 {
+			if names == nil {
+				names = map[string]bool{}
+			}
+			names[in.Name] = true
+		}
+	}
+	return names
+}
+
 func (i *input) pieces() uint32 {
 	if len(i.tensor.Data) == 0 {
 		return 0
@@ -113,7 +156,7 @@ func TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count C
 		put(name, i.request.instance.model.named(i.tensor.Name))
 		put(datatype, C.int(i.tensor.Datatype))
 		put(shape, i.shape)
-		put(dims, uint32(len(i.tensor.Shape)))
+		put(dims, i.dims)
 		put(size, uint64(len(i.tensor.Data)))
 		put(count, i.pieces())
 		return 0

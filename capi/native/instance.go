@@ -34,6 +34,8 @@ type instance struct {
 	blocks     blocks
 	batch      []C.uintptr_t // room for that which runs
 	device     *device       // whose thread runs it; nil for its own
+	// shapeTensors are inputs, see there.
+	shapeTensors map[string]bool
 }
 
 var instances = handle.NewTable[instance](kindInstance)
@@ -46,6 +48,7 @@ func (m *model) instance(number uint32, i *host.Init, server *host.Server) (*ins
 	in := &instance{
 		number: number, model: m, server: server, config: i.Instance, iterative: i.Iterative,
 		profiles: make([]object.Text, len(i.Instance.Profiles)), outputs: i.Outputs,
+		shapeTensors: shapeTensors(i.Config),
 	}
 	in.handle = instances.New(in)
 	m.up.joins(in)

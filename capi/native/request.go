@@ -64,7 +64,7 @@ func newRequest(in *instance, of *host.Request) *request {
 	}
 	size := 0
 	for k := range of.Inputs {
-		size += 8 * len(of.Inputs[k].Shape)
+		size += 8 * (1 + len(of.Inputs[k].Shape))
 		if of.Inline[k] {
 			size += tensor.Align(len(of.Inputs[k].Data)) + tensor.Alignment
 		}
@@ -86,9 +86,7 @@ func newRequest(in *instance, of *host.Request) *request {
 		}
 	}
 	for k := range of.Inputs {
-		r.inputs[k].shape = place
-		copy(unsafe.Slice((*int64)(at(place)), len(of.Inputs[k].Shape)), of.Inputs[k].Shape)
-		place += uintptr(8 * len(of.Inputs[k].Shape))
+		place += r.inputs[k].describe(place, in.shapeTensors[of.Inputs[k].Name], of.BatchSize)
 	}
 	r.handle = requests.New(r)
 	return r
