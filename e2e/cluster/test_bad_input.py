@@ -51,8 +51,9 @@ def tells(cluster, row, *texts: str) -> None:
         cluster.until(lambda: all(t in status(cluster) for t in texts), f"{texts} in the status")
     except Failed as e:
         raise Failed(f"{e}\n{status(cluster)}") from None
-    line = next(line for line in status(cluster).splitlines() if texts[0] in line)
-    row.note(f"`{' '.join(line.replace('|', '/').split())[:300]}`")
+    line = " ".join(next(line for line in status(cluster).splitlines() if texts[0] in line).replace("|", "/").split())
+    begin = max(0, line.index(texts[0]) - 120)  # a line of the log says other things before
+    row.note(f"`{'…' * (begin > 0)}{line[begin : begin + 300]}`")
     assert not [p for p in cluster.ready(RELEASE)]
 
 
@@ -107,7 +108,7 @@ def volumes(whole):
             {"models": {"source": "bucket", "bucket": {"uris": [NOBODY]}}},
             ["connection refused", NOBODY],
         ),
-        ({"models": {"path": "/nowhere"}}, ["/nowhere"]),
+        ({"models": {"path": "/nowhere"}}, ["failed to stat file /nowhere"]),
         ({"server": {"options": {"no-such-option": 1}}}, ["unrecognized option '--no-such-option'"]),
     ],
     ids=["keys", "credentials", "certificate", "claim", "image", "account", "bucket", "models", "option"],
@@ -128,7 +129,7 @@ def test_wrong_keys(whole, install, row):
     """The Secret of the certificate has other keys"""
     whole.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}, "stringData": {"cert.pem": "x"}})
     install({"tls": {"enabled": True, "secretName": "other"}})
-    tells(whole, row, "/etc/neso/tls/tls.crt")
+    tells(whole, row, "open /etc/neso/tls/tls.crt: no such file or directory")
 
 
 def test_other_architecture(whole, images, install, row, tmp_path):
