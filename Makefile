@@ -103,8 +103,10 @@ wheel: setup ## dist/*.whl: the Python package with the binary, and the import n
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
 
-# One machine makes all of it. Version 0.1.0-79-g54416d38 is 0.1.0+79.g54416d38 in packages.
-RELEASE_VERSION = $(shell echo '$(VERSION)' | sed -E 's/-([0-9]+)-g/+\1.g/; s/-dirty/.dirty/')
+# One machine makes all of it. Version 0.1.0-79-g54416d38 is 0.1.0+79.g54416d38 in packages; without a tag 54416d38 is
+# 0.1.0+g54416d38, by the number that the package has, and dev 0.1.0+dev.
+NUMBER = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' python/neso/_version.py)
+RELEASE_VERSION = $(shell echo '$(VERSION)' | sed -E 's/^([0-9a-f]{7,40})(-dirty)?$$/$(NUMBER)+g\1\2/; s/^dev$$/$(NUMBER)+dev/; s/-([0-9]+)-g/+\1.g/; s/-dirty/.dirty/')
 RELEASE_TIME = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 RELEASE_PLATFORMS = linux-amd64 linux-arm64 musl-amd64 musl-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
 release: setup build ## dist: archives, wheels, .deb, .rpm, Homebrew and winget recipes of every platform, checksums; signed with NESO_RELEASE_KEY
@@ -122,6 +124,7 @@ release: setup build ## dist: archives, wheels, .deb, .rpm, Homebrew and winget 
 	cd tools/release && CGO_ENABLED=0 $(GO) build -o ../../build/release/release .
 	build/release/release -version '$(RELEASE_VERSION)' -commit "$$(git rev-parse HEAD)" -time $(RELEASE_TIME) \
 	  -programs build/release/programs -texts build/release/texts
+	$(PYTHON) scripts/release_check.py
 
 serve: .venv/.examples build ## serve examples/models on ports 8000, 8001, 8002
 	@echo 'When it is ready, in another terminal: .venv/bin/python examples/client.py'

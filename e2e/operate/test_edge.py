@@ -15,6 +15,7 @@ import pytest
 import server as started
 import stores
 from buckets import Bucket
+from fulldisk import disk
 from repository import until
 from server import BINARY, ROOT, Server, free_port
 
@@ -298,3 +299,21 @@ def test_arm64(tmp_path, arm64):
         assert answer(server, "same") == [1, 2, 3]
         assert answer(server, "double") == [2, 4, 6]
     assert server.process.returncode == 0, server.log()
+
+
+def test_full_disk_in_a_download(tmp_path):
+    """A volume for copies that is full: the start ends with the model, the file and the cause. With more room the next one serves."""
+    with Bucket() as store, disk(tmp_path / "cache", "1m") as full:
+        models = add(tmp_path / "models", "same")
+        (models / "same" / "1" / "weights.bin").write_bytes(bytes(3 << 20))
+        store.upload(models)
+        options = [f"--repository-cache-directory={full.path}"]
+        server = Server(store.uri, *options, env=store.env, wait=False)
+        assert server.process.wait(120) == 1
+        server.stop()
+        last = server.log().splitlines()[-1]
+        for word in ("'same'", "same/1/weights.bin", str(full.path), "no space left on device"):
+            assert word in last, server.log()
+        subprocess.run(["mount", "-o", "remount,size=8m", full.path], check=True)
+        with Server(store.uri, *options, env=store.env) as server:
+            assert answer(server, "same") == [1, 2, 3]
