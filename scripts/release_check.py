@@ -35,6 +35,11 @@ WHEELS = {
     "win_amd64": "windows-amd64",
     "win_arm64": "windows-arm64",
 }
+# How a package is unpacked: the names in an rpm are absolute, and cpio would write to the machine.
+PACKAGES = [
+    ("deb", 'dpkg-deb -x "$1" .', {"amd64": "_amd64", "arm64": "_arm64"}),
+    ("rpm", 'rpm2cpio "$1" | cpio -idm --quiet --no-absolute-filenames', {"amd64": ".x86_64", "arm64": ".aarch64"}),
+]
 HERE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine())
 faults: list[str] = []
 checked = 0
@@ -121,8 +126,7 @@ def unpacked(command: str, into: Path, file: Path) -> Path:
 
 def packages(dist: Path, version: str, programs: Path) -> None:
     """Debian's and Red Hat's: the program, the unit, the configuration that only root reads."""
-    for ending, command, of in (("deb", 'dpkg-deb -x "$1" .', {"amd64": "_amd64", "arm64": "_arm64"}),
-                                ("rpm", 'rpm2cpio "$1" | cpio -idm --quiet', {"amd64": ".x86_64", "arm64": ".aarch64"})):  # fmt: skip
+    for ending, command, of in PACKAGES:
         for cpu, name in of.items():
             (file,) = dist.glob(f"neso*{version}*{name}.{ending}")
             if shutil.which(command.split()[0]) is None or (ending == "rpm" and shutil.which("cpio") is None):
