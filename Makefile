@@ -66,7 +66,7 @@ capi: bin/.modules ## build/lib: libtritonserver.so, the server as a C library, 
 	$(CC) -O2 -Wall -Wextra -o build/lib/neso-host.new cmd/neso-host/neso-host.c -ldl
 	@mv build/lib/neso-host.new build/lib/neso-host # one may be running
 	@install -C -m 644 include/triton/core/*.h build/include/triton/core/
-	@install -C -m 644 include/neso.hpp build/include/
+	@install -C -m 644 include/neso.h include/neso.hpp build/include/
 	@sed 's|@VERSION@|$(VERSION)|' cmd/libtritonserver/tritonserver.pc.in >build/lib/pkgconfig/tritonserver.pc
 
 java: capi ## java/target: the Java layer over build/lib, with its tests; needs Maven, a JDK of 17 or newer, a C++ compiler

@@ -59,6 +59,8 @@ type serving interface {
 	RegisterRepository(path string, names map[string]string) error
 	UnregisterRepository(path string) error
 	Poll(ctx context.Context) error
+	Rollout(model string) ([]byte, error)
+	SetRollout(ctx context.Context, model string, change []byte) error
 	Serves(name string, version int64) error
 	Submit(ctx context.Context, q neso.Request, to neso.Receiver, follow neso.Follower) error
 }

@@ -29,6 +29,9 @@ type Server interface {
 	Host() backend.Host
 	// Addresses are those that the server listens on, by front end.
 	Addresses() map[string]string
+	// Rollout returns the rules for the versions of a model, SetRollout changes them.
+	Rollout(model string) ([]byte, error)
+	SetRollout(ctx context.Context, model string, change []byte) error
 }
 
 // Options of a session.
@@ -194,25 +197,42 @@ func (s *Session) serve(ctx context.Context, kind wire.Kind, body json.RawMessag
 		}
 		return nil, s.unbind(ctx, key{k.Name, k.Version})
 	default:
-		var c struct {
-			Op string `json:"op"`
-		}
+		var c controlBody
 		if err := json.Unmarshal(body, &c); err != nil {
 			return nil, backend.Errorf(backend.InvalidArg, "CONTROL: %v", err)
 		}
-		return s.control(c.Op)
+		return s.control(ctx, &c)
 	}
 }
 
-func (s *Session) control(op string) (any, error) {
+// controlBody is the body of CONTROL.
+type controlBody struct {
+	Op string `json:"op"`
+	// Model is that of "rollout", Change what becomes of its rules; none leaves them.
+	Model  string  `json:"model"`
+	Change *string `json:"change"`
+}
+
+func (s *Session) control(ctx context.Context, c *controlBody) (any, error) {
 	switch {
-	case op == "server":
+	case c.Op == "server":
 		return map[string]any{"addresses": s.o.Server.Addresses()}, nil
-	case op == "stop" && s.o.Stop != nil:
+	case c.Op == "rollout":
+		if c.Change != nil {
+			if err := s.o.Server.SetRollout(ctx, c.Model, []byte(*c.Change)); err != nil {
+				return nil, err
+			}
+		}
+		text, err := s.o.Server.Rollout(c.Model)
+		if err != nil {
+			return nil, err
+		}
+		return json.RawMessage(text), nil
+	case c.Op == "stop" && s.o.Stop != nil:
 		s.o.Stop()
 		return nil, nil
 	}
-	return nil, backend.Errorf(backend.Unsupported, "operation '%s' is not known or not allowed", op)
+	return nil, backend.Errorf(backend.Unsupported, "operation '%s' is not known or not allowed", c.Op)
 }
 
 func (s *Session) bind(ctx context.Context, body *bindBody) (any, error) {

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { nesotest.Main(m) }
 type server struct {
 	mu     sync.Mutex
 	models map[string]served
+	rules  string
 }
 
 type served struct {
@@ -74,6 +75,15 @@ func (s *server) UnbindBackend(_ context.Context, name string, _ int64, of backe
 
 func (s *server) Host() backend.Host           { return host{} }
 func (s *server) Addresses() map[string]string { return map[string]string{"http": "h:1"} }
+
+func (s *server) Rollout(model string) ([]byte, error) { return []byte(`{"model":"` + model + `","rules":"` + s.rules + `"}`), nil }
+
+func (s *server) SetRollout(_ context.Context, _ string, change []byte) error {
+	if s.rules = string(change); s.rules == "bad" {
+		return backend.Errorf(backend.InvalidArg, "they cannot hold")
+	}
+	return nil
+}
 
 func (s *server) get(name string) (served, bool) {
 	s.mu.Lock()
@@ -201,6 +211,21 @@ func TestSession(t *testing.T) {
 	s, p, srv := start(t, Options{Stop: func() { close(stopped) }})
 	if ready, text := p.call(wire.KindControl, 1, map[string]string{"op": "server"}); !ready || !strings.Contains(text, "h:1") {
 		t.Errorf("server: %s", text)
+	}
+	for i, c := range []struct {
+		change any
+		ready  bool
+		says   string
+	}{
+		{nil, true, `{"model":"m","rules":""}`},
+		{"new", true, `{"model":"m","rules":"new"}`},
+		{"bad", false, "they cannot hold"},
+		{7, false, "CONTROL: json"},
+	} {
+		ready, text := p.call(wire.KindControl, 20+uint32(i), map[string]any{"op": "rollout", "model": "m", "change": c.change})
+		if ready != c.ready || !strings.Contains(text, c.says) {
+			t.Errorf("rollout %v: %v %s, want %v %s", c.change, ready, text, c.ready, c.says)
+		}
 	}
 	if ready, text := p.call(wire.KindBind, 2, binding(nil)); !ready || !strings.Contains(text, "max_batch_size") {
 		t.Fatalf("BIND: %s", text)

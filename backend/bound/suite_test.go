@@ -157,6 +157,8 @@ func (k *keeper) BindBackend(_ context.Context, name string, _ int64, config []b
 func (k *keeper) UnbindBackend(context.Context, string, int64, backend.Backend) error { return nil }
 func (k *keeper) Host() backend.Host                                                  { return k.host }
 func (k *keeper) Addresses() map[string]string                                        { return nil }
+func (k *keeper) Rollout(string) ([]byte, error)                                      { return nil, nil }
+func (k *keeper) SetRollout(context.Context, string, []byte) error                    { return nil }
 
 func (k *keeper) get(name string) kept {
 	k.mu.Lock()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from test_library import HEADERS, HERE, LIBRARY
+from test_library import ALL_HEADERS, HERE, LIBRARY
 from test_library import repository as repository  # the fixture
 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="needs `make capi`")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="needs `make capi`"
 def answers(repository):
     """By function and wrong argument."""
     done = subprocess.run(
-        [sys.executable, HERE / "programs" / "wrong.py", LIBRARY, repository, *sorted(HEADERS.glob("*.h"))],
+        [sys.executable, HERE / "programs" / "wrong.py", LIBRARY, repository, *ALL_HEADERS],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NESO_PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -69,7 +69,7 @@ def test_null(answers):
     wanted = {f"TRITONSERVER_{one.split()[0]} {name} null" for one in NONE.split(";") for name in one.split()[1:]}
     taken = {q for q, a in answers.items() if q.endswith(" null") and a == "ok"}
     assert wanted <= taken, wanted - taken
-    headers = "".join(h.read_text() for h in HEADERS.glob("*.h"))
+    headers = "".join(h.read_text() for h in ALL_HEADERS)
     for question in taken - wanted:
         function, name = question.split()[:2]
         declared = re.search(rf"\b{function}\(([^;]*)\);", headers)[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import logging
 import os
 import pathlib
@@ -182,6 +183,25 @@ class TritonBase:
             self._server.unbind(model_name, model_version)
         except ServerError as error:
             raise PyTritonRuntimeError(f"Model `{model_name}` could not be unbound: {error}") from error
+
+    def rollout(self, model_name: str, change: Union[str, dict[str, Any], None] = None) -> dict[str, Any]:
+        """Which versions of a model get which requests, and what has happened under these rules; PyTriton has none.
+
+        With ``change`` the rules are changed before, all at once: a dict with the sections of ``rollout.yaml``, or
+        their text. A section that it lacks stays as it is, and None takes one away. Raises PyTritonRuntimeError, with
+        the server's words, for rules that cannot hold and a model that is not there.
+        """
+        from ._server import ServerError
+
+        if not self._connected:
+            raise PyTritonInvalidOperationError("The server is not running.")
+        fields = {"model": model_name}
+        if change is not None:
+            fields["change"] = change if isinstance(change, str) else json.dumps(change)
+        try:
+            return dict(self._server.connection.control("rollout", **fields))
+        except ServerError as error:
+            raise PyTritonRuntimeError(f"The rules of model `{model_name}`: {error}") from error
 
     def _trace_config(self) -> Optional[list[str]]:
         """What is traced where ``bind`` is not told."""

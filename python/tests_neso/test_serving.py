@@ -14,7 +14,7 @@ import urllib.request
 import numpy as np
 import pytest
 from conftest import config
-from program import wait_until
+from program import infer, wait_until
 
 from neso import (
     AsyncioDecoupledModelClient,
@@ -37,7 +37,7 @@ from neso.client import (
     PyTritonClientTimeoutError,
     PyTritonClientValueError,
 )
-from neso.exceptions import PyTritonRuntimeError, PyTritonUnrecoverableError
+from neso.exceptions import PyTritonInvalidOperationError, PyTritonRuntimeError, PyTritonUnrecoverableError
 from neso.triton import RemoteTriton
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -274,6 +274,41 @@ def test_models_come_and_go(triton):
         triton.unbind("come")
         with pytest.raises(PyTritonClientInferenceServerError):
             client.infer_sample(X[0])
+
+
+def test_rollout(triton):
+    """Versions of a callable have labels and shares, by a call; a guest changes them too."""
+
+    def version(number):
+        @batch
+        def f(x):
+            return {"y": 0 * x + number}
+
+        return f
+
+    def answered(path="m"):
+        return int(infer(triton.url, path))
+
+    x, y = [Tensor((-1,), np.float32, "x")], [Tensor((-1,), np.float32, "y")]
+    for number in (1, 2):
+        triton.bind("m", version(number), x, y, model_version=number)
+    said = triton.rollout("m", {"labels": {"stable": 1, "canary": 2}, "weights": {"stable": 1}})
+    assert said["rules"]["labels"] == {"stable": 1, "canary": 2} and said["primary"] == "1", said
+    assert [answered(p) for p in ("m", "m/versions/canary", "m/versions/stable")] == [1, 2, 1]
+    with RemoteTriton(triton.url, access_token=triton.get_access_token()) as guest:
+        assert guest.rollout("m", "weights: {canary: 1}")["primary"] == "2"
+    assert answered() == 2 and triton.rollout("m")["versions"][1]["share"] == 1
+    for model, change, text in (
+        ("m", {"labels": {"a": 9}}, "version 9 is not loaded"),
+        ("m", "{", "the request: "),
+        ("nobody", None, "'nobody' is not found"),
+    ):
+        with pytest.raises(PyTritonRuntimeError, match=text):
+            triton.rollout(model, change)
+    triton.unbind("m", 2)
+    assert answered() == 1, "the rules do not hold without the version: the latest one answers"
+    with pytest.raises(PyTritonInvalidOperationError, match="not running"):
+        Triton(config=config()).rollout("m")
 
 
 def test_inputs_belong_to_the_callable(triton):

@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include "neso.h"
+
 static const char CONFIG[] =
     "{\"name\":\"made\",\"backend\":\"identity\",\"input\":[{\"name\":\"X\",\"data_type\":\"TYPE_INT8\",\"dims\":[4]}],"
     "\"output\":[{\"name\":\"Y\",\"data_type\":\"TYPE_INT8\",\"dims\":[4]}],\"max_batch_size\":4}";
@@ -133,6 +135,20 @@ static void custom(TRITONSERVER_Server* s) {
   TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter*)label);
 }
 
+/* which versions get which requests, which is ours alone */
+static void rollout(TRITONSERVER_Server* s) {
+  TRITONSERVER_Message* m;
+  OK(NESO_ServerModelRollout(s, "identity", &m));
+  WANT(!strcmp(text(m), "{\"model\":\"identity\",\"rules\":{},\"versions\":[{\"version\":\"1\",\"labels\":[],\"share\":0,\"requests\":{}}]}"));
+  OK(NESO_ServerSetModelRollout(s, "identity", "labels: {stable: 1}\nweights: {stable: 1}"));
+  OK(NESO_ServerModelRollout(s, "identity", &m));
+  WANT(strstr(text(m), "\"labels\":[\"stable\"],\"share\":1"));
+  OK(NESO_ServerSetModelRollout(s, "identity", "{\"labels\": null, \"weights\": null}"));
+  REFUSED(NESO_ServerSetModelRollout(s, "identity", "labels: {canary: 2}"), TRITONSERVER_ERROR_INVALID_ARG, "version 2 is not loaded");
+  REFUSED(NESO_ServerSetModelRollout(s, "identity", "["), TRITONSERVER_ERROR_INVALID_ARG, "the request: ");
+  REFUSED(NESO_ServerModelRollout(s, "nobody", &m), TRITONSERVER_ERROR_NOT_FOUND, "'nobody' is not found");
+}
+
 /* in the mode in which a program says when the repository is looked at */
 static void poll(const char* repository) {
   TRITONSERVER_ServerOptions* o;
@@ -171,6 +187,7 @@ int main(int argc, char** argv) {
   TRITONSERVER_Server* s = serve(o, "identity");
   documents(s);
   control(s);
+  rollout(s);
   WANT(mkdtemp(other));
   snprintf(command, sizeof command, "cp -r '%s'/identity '%s'/repeat '%s'", argv[1], argv[1], other);
   WANT(!system(command));

@@ -68,6 +68,34 @@ def check_labels():
         assert answers("labelled") == ("labelled", 1) and answers("labelled@stable") == ("labelled", 2)
 
 
+def check_rollout():
+    """The rules of a model are shown and changed by a call, without a file."""
+    with explicit("labelled", "identity") as server:
+
+        def version(name):
+            return one(server.model(name), inputs={"X": VALUES}).model.version
+
+        said = server.rollout("labelled", {"labels": {"canary": 2, "stable": 1}, "weights": {"stable": 1}})
+        assert said["rules"]["labels"] == {"canary": 2, "stable": 1} and said["primary"] == "1", said
+        assert [version(n) for n in ("labelled", "labelled@canary")] == [1, 2]
+        said = server.rollout("labelled", "weights: {canary: 1}\n")
+        assert version("labelled") == 2 and [v["share"] for v in said["versions"]] == [0, 1], said
+        assert server.rollout("labelled")["versions"][1]["requests"]["weight"] == 1
+        assert server.rollout("labelled", {"weights": None})["rules"].get("weights") is None
+        assert server.rollout("identity") == {"model": "identity", "rules": {}, "versions": [
+            {"version": "1", "labels": [], "share": 0, "requests": {}}
+        ]}  # fmt: skip
+        error = raises(tritonserver.InvalidArgumentError, server.rollout, "labelled", {"labels": {"stable": 7}})
+        assert "version 7 is not loaded: the version policy loads 1, 2" in str(error), error
+        raises(tritonserver.InvalidArgumentError, server.rollout, "labelled", "{")
+        raises(tritonserver.InvalidArgumentError, server.rollout, "labelled", "labels: {}\0")
+        raises(tritonserver.NotFoundError, server.rollout, "nobody")
+        raises(TypeError, server.rollout, 7)
+    with tritonserver.Server(model_repository=REPOSITORY, startup_models=[]) as polled:
+        error = raises(tritonserver.UnavailableError, polled.rollout, "identity", {"labels": {"a": 1}})
+        assert "can be changed with" in str(error), error
+
+
 def check_sync():
     with explicit("identity") as server:
         model = server.model("identity")

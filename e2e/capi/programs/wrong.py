@@ -28,7 +28,7 @@ MADE_UP = (0x1234, (1 << 64) - 1)
 def declared(headers: list[str]) -> list[tuple[str, str, list[str]]]:
     """Name, result and parameters of each function."""
     text = re.sub(r"/\*.*?\*/", "", "".join(Path(h).read_text() for h in headers), flags=re.S)
-    found = re.findall(r"^TRITON[A-Z]+_DECLSPEC ([^(]*?)\b(TRITON[A-Z]+_\w+)\(([^;]*)\);", text, re.M | re.S)
+    found = re.findall(r"^TRITON[A-Z]+_DECLSPEC ([^(]*?)\b((?:TRITON[A-Z]+|NESO)_\w+)\(([^;]*)\);", text, re.M | re.S)
     return [
         (
             name,

@@ -172,9 +172,9 @@ class BoundConnection(Connection):
             raise ServerError(str(answer.get("message", "")))
         return answer
 
-    def control(self, op: str, timeout: Optional[float] = None) -> dict[str, Any]:
+    def control(self, op: str, timeout: Optional[float] = None, **fields: Any) -> dict[str, Any]:
         """One operation of CONTROL."""
-        return self.order(CONTROL, {"op": op}, timeout)
+        return self.order(CONTROL, {"op": op, **fields}, timeout)
 
     def bind(self, binding: Binding, timeout: Optional[float] = None) -> dict[str, Any]:
         """Serves callables as a model and returns its final configuration."""

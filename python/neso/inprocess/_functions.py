@@ -1,4 +1,4 @@
-"""The functions of ``tritonserver.h`` that are called, with the types of their parameters."""
+"""The functions of ``tritonserver.h`` and ``neso.h`` that are called, with the types of their parameters."""
 
 from __future__ import annotations
 
@@ -124,6 +124,12 @@ _GIVE_ERRORS = {
     "ServerUnregisterModelRepository": "ps",
 }
 
+# Those of ``neso.h``, which give errors too; without NESO_ before their names.
+_OURS = {
+    "ServerModelRollout": "psp",
+    "ServerSetModelRollout": "pss",
+}
+
 # Functions that give something else.
 _GIVE_VALUES: dict[str, tuple[str, Any]] = {
     "ErrorCode": ("p", ctypes.c_int),
@@ -141,10 +147,10 @@ def of(library: ctypes.CDLL) -> dict[str, Any]:
     """The functions of a library by their names. Raises AttributeError for one that it has not."""
     found: dict[str, Any] = {}
     for name, (letters, result) in {
-        **{name: (letters, ctypes.c_void_p) for name, letters in _GIVE_ERRORS.items()},
+        **{name: (letters, ctypes.c_void_p) for name, letters in {**_GIVE_ERRORS, **_OURS}.items()},
         **_GIVE_VALUES,
     }.items():
-        function = library[f"TRITONSERVER_{name}"]
+        function = library[f"{'NESO' if name in _OURS else 'TRITONSERVER'}_{name}"]
         function.argtypes = [_LETTERS[letter] for letter in letters]
         function.restype = result
         found[name] = function

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import time
 from typing import Any, Optional, Union
 
@@ -149,6 +150,19 @@ class Server:
 
     def _unloaded(self, name: str) -> bool:
         return all(model.state in _UNLOADED for model in self.models().values() if model.name == name)
+
+    def rollout(self, model_name: str, change: Union[str, dict[str, Any], None] = None) -> dict[str, Any]:
+        """Which versions of a model get which requests, and what has happened under these rules; Triton has none.
+
+        With ``change`` the rules are changed before, all at once, in mode EXPLICIT: a dict with the sections of
+        ``rollout.yaml``, or their text. A section that it lacks stays as it is, and None takes one away. Raises
+        InvalidArgumentError for rules that cannot hold, NotFoundError for a model that is not there.
+        """
+        name = _library.text(model_name, "The name of a model")
+        if change is not None:
+            text = change if isinstance(change, str) else json.dumps(change)
+            self._running.ask("ServerSetModelRollout", name, _library.text(text, "The change of the rules"))
+        return dict(self._running.told("ServerModelRollout", name))
 
     def register_model_repository(self, repository_path: str, name_mapping: Optional[dict[str, str]] = None) -> None:
         """Adds a model repository; ``name_mapping`` gives directories in it another model name. In mode EXPLICIT.
