@@ -242,6 +242,46 @@ def test_sequences_stay_where_they_began(server):
     assert "keeps sequences" in refused["error"]
 
 
+def test_sequences_stay_where_they_began_in_ensembles(tmp_path):
+    """A step without a version: its sequence ends in the version where it began, whatever the ensemble is made of then."""
+    repo = tmp_path / "models"
+    add_model(repo, "sums", more=ALL)
+    (repo / "sums" / "2").mkdir()
+    (repo / "sums" / "2" / "model.py").write_text(
+        (repo / "sums" / "1" / "model.py").read_text().replace("total = value", "total = 100 + value")
+    )
+    (repo / "sums" / "rollout.yaml").write_text("weights: {1: 1}\n")
+    for name, step in (("whole", "sums"), ("outer", "whole")):
+        (repo / name / "1").mkdir(parents=True)
+        (repo / name / "config.pbtxt").write_text(
+            f"""platform: "ensemble"
+max_batch_size: 4
+input [ {{ name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }} ]
+output [ {{ name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }} ]
+ensemble_scheduling {{ step [ {{
+  model_name: "{step}" model_version: -1
+  input_map {{ key: "IN" value: "IN" }} output_map {{ key: "OUT" value: "OUT" }}
+}} ] }}
+"""
+        )
+    value = grpc.InferInput("IN", [1, 1], "INT32")
+    with Server(repo, "--model-control-mode=explicit", "--load-model=*") as s, grpc.InferenceServerClient(s.grpc) as c:
+
+        def add(model, n, sequence, **flags):
+            value.set_data_from_numpy(np.array([[n]], np.int32))
+            return c.infer(model, [value], sequence_id=sequence, **flags).as_numpy("OUT").item()
+
+        for model in ("whole", "outer"):
+            rules(s, "sums", {"weights": {"1": 1}})
+            assert add(model, 1, 7, sequence_start=True) == 1
+            rules(s, "sums", {"weights": {"2": 1}})
+            assert add(model, 2, 7) == 3
+            assert add(model, 5, 8, sequence_start=True) == 105
+            assert add(model, 4, 7, sequence_end=True) == 7
+            assert add(model, 1, 7, sequence_start=True, sequence_end=True) == 101
+            assert add(model, 1, 8, sequence_end=True) == 206
+
+
 def test_mirror_compares_and_counts(server):
     for to, result in ((2, "equal"), (3, "close"), (4, "failed")):
         rules(server, "copied", {"weights": {"1": 1}, "mirror": {"to": to, "tolerance": {"absolute": 0.001}}})

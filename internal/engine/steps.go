@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
+	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -18,6 +20,18 @@ func (s steps) Pin(name string, version int64) (ensemble.Target, error) {
 		return m, nil
 	}
 	return nil, s.e.life.Explain(name, version)
+}
+
+// Holding is Pin.follow for a step.
+func (s steps) Holding(name string, target ensemble.Target, id backend.CorrelationID) ensemble.Target {
+	m := target.(*model.Model)
+	if !s.e.life.HasRules(name) || m.HoldsSequence(id) {
+		return nil
+	}
+	if other := s.e.life.Sibling(name, id, m); other != nil {
+		return other
+	}
+	return nil
 }
 
 func (s steps) Infer(r *infer.Request) error { return s.e.Infer(r) }

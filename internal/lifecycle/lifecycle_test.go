@@ -112,6 +112,8 @@ func (s *steps) Pin(name string, version int64) (ensemble.Target, error) {
 	return nil, s.m.Explain(name, version)
 }
 
+func (s *steps) Holding(string, ensemble.Target, backend.CorrelationID) ensemble.Target { return nil }
+
 func (s *steps) Infer(r *infer.Request) error {
 	err := r.Owner.(*model.Model).Infer(r)
 	if err != nil {

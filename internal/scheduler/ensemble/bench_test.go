@@ -16,9 +16,12 @@ import (
 type benchHost struct{ c *modelconfig.Config }
 
 func (h *benchHost) Pin(string, int64) (Target, error) { return h, nil }
-func (h *benchHost) Config() *modelconfig.Config       { return h.c }
-func (h *benchHost) TakesDevice() bool                 { return false }
-func (h *benchHost) Unpin()                            {}
+
+func (h *benchHost) Holding(string, Target, backend.CorrelationID) Target { return nil }
+
+func (h *benchHost) Config() *modelconfig.Config { return h.c }
+func (h *benchHost) TakesDevice() bool           { return false }
+func (h *benchHost) Unpin()                      {}
 
 func (h *benchHost) NewRequest(sink infer.Sink) *infer.Request { return infer.New(sink, nil) }
 

@@ -17,6 +17,9 @@ import (
 type Host interface {
 	// Pin keeps a model version (-1: the latest) loaded until its Unpin.
 	Pin(model string, version int64) (Target, error)
+	// Holding returns the version of a model where a sequence has begun, pinned, if that
+	// is another one than the pinned target; else nil.
+	Holding(model string, target Target, id backend.CorrelationID) Target
 	// Infer is hop 2. An error is a refusal; then the request has been discarded
 	// and its sink is never called.
 	Infer(r *infer.Request) error

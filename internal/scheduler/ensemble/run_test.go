@@ -39,6 +39,8 @@ func (h *fakeHost) Pin(model string, _ int64) (Target, error) {
 	return &fakeTarget{h, h.models[model]}, nil
 }
 
+func (h *fakeHost) Holding(string, Target, backend.CorrelationID) Target { return nil }
+
 func (h *fakeHost) add(n int) {
 	h.mu.Lock()
 	h.open += n

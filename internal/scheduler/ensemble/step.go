@@ -60,8 +60,20 @@ func (x *run) send(at start) {
 	st := &x.s.g.steps[at.step]
 	c := x.newRequest(at)
 	c.permit = x.s.limits != nil
+	o, inputs := x.r, x.inputs(c, st)
+	id, flags := o.Correlation, o.Flags
+	if c.q.set {
+		id, flags = c.q.id, c.q.flags
+	}
 	target := x.targets[at.step]
-	r, cfg, o := target.NewRequest(c), target.Config(), x.r
+	if st.version == -1 && !id.IsZero() {
+		// Another version may get new sequences since this one began.
+		if other := x.s.o.Host.Holding(st.model, target, id); other != nil {
+			target = other
+			defer other.Unpin()
+		}
+	}
+	r, cfg := target.NewRequest(c), target.Config()
 	r.Ctx, r.ID = x.ctx, o.ID
 	if o.Timeline != nil {
 		r.Timeline = o.Timeline.Child()
@@ -69,14 +81,11 @@ func (x *run) send(at start) {
 	if o.Spans != nil {
 		r.For = []*infer.Spans{o.Spans}
 	}
-	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = o.Correlation, o.Flags, o.Priority, o.Timeout, o.Parameters
+	r.Correlation, r.Flags, r.Priority, r.Timeout, r.Parameters = id, flags, o.Priority, o.Timeout, o.Parameters
 	r.Requested, r.Spare, r.Internal = x.flow.n.request[at.step], x.flow.n.spares[at.step], o.Internal
-	r.Inputs = x.inputs(c, st, cfg)
+	r.Inputs = fitted(inputs, cfg)
 	if x.devices && x.wantsDevice(st) {
 		r.TakesDevice = anyGPU
-	}
-	if c.q.set {
-		r.Correlation, r.Flags = c.q.id, c.q.flags
 	}
 	r.Times.Receive = backend.Now()
 	r.Times.Start = r.Times.Receive
@@ -96,7 +105,7 @@ func (x *run) send(at start) {
 
 // inputs makes the inputs of a step's request. They are the tensors
 // themselves: nothing is copied.
-func (x *run) inputs(c *stepRequest, st *step, cfg *modelconfig.Config) []tensor.Tensor {
+func (x *run) inputs(c *stepRequest, st *step) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, 0, len(st.in))
 	for i, e := range st.in {
 		t, q, ok := x.flow.take(c.at.scope, e)
@@ -108,10 +117,18 @@ func (x *run) inputs(c *stepRequest, st *step, cfg *modelconfig.Config) []tensor
 			c.q = q
 		}
 		t.Name = e.name
-		if in := cfg.Input(e.name); in != nil {
+		inputs = append(inputs, t)
+	}
+	return inputs
+}
+
+// fitted gives inputs the ranks that a model wants them to have.
+func fitted(inputs []tensor.Tensor, cfg *modelconfig.Config) []tensor.Tensor {
+	for i := range inputs {
+		t := &inputs[i]
+		if in := cfg.Input(t.Name); in != nil {
 			t.Shape = fit(t.Shape, rank(cfg, in.Dims, in.ShapeTensor))
 		}
-		inputs = append(inputs, t)
 	}
 	return inputs
 }
