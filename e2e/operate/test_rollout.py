@@ -238,8 +238,27 @@ def test_sequences_stay_where_they_began(server):
         assert add(c, 1, 7, sequence_start=True, sequence_end=True) == (2, 1)
         assert add(c, 1, 8, sequence_end=True) == (2, 6)
     assert by_version(server, "sums")["1"]["requests"]["sequence"] == 2
-    refused = rules(server, "sums", {"mirror": {"to": 2}}, status=400)
-    assert "keeps sequences" in refused["error"]
+
+
+def test_mirror_of_sequences(server):
+    """A sequence is mirrored as a whole, to one of the other version with a state of its own, beside those of its clients."""
+    rules(server, "sums", {"labels": {"now": 1}, "weights": {"now": 1}, "mirror": {"to": 2, "concurrency": 2}})
+    value, out = grpc.InferInput("IN", [1, 1], "INT32"), [grpc.InferRequestedOutput("OUT")]
+
+    def add(client, n, sequence, version="", **flags):
+        value.set_data_from_numpy(np.array([[n]], np.int32))
+        r = client.infer("sums", [value], outputs=out, model_version=version, sequence_id=sequence, **flags)
+        return r.as_numpy("OUT").item()
+
+    with grpc.InferenceServerClient(server.grpc) as c:
+        before = by_version(server, "sums")["2"].get("mirrored", {}).get("equal", 0)
+        assert add(c, 50, 7, "2", sequence_start=True) == 50, "a client of the other version has a sequence of this id"
+        assert [add(c, n, 7, sequence_start=n == 1, sequence_end=n == 3) for n in (1, 2, 3)] == [1, 3, 6]
+        assert add(c, 1, "text", sequence_start=True, sequence_end=True) == 1
+        assert add(c, 1, 7, "2", sequence_end=True) == 51
+    assert until(lambda: by_version(server, "sums")["2"]["mirrored"]["equal"] == before + 3)
+    assert until(lambda: by_version(server, "sums")["2"]["mirrored"]["failed"] == 1), "CORRID is a number there"
+    rules(server, "sums", {"mirror": None})
 
 
 def test_sequences_stay_where_they_began_in_ensembles(tmp_path):
@@ -434,8 +453,7 @@ def test_texts_traces_and_a_restricted_interface(tmp_path):
         change = {"weights": {"canary": 1}, "mirror": {"to": 2}}
         assert s.post("/v2/repository/models/parrot/rollout", change).status == 403
         key = {"manage": "m"}
-        assert "version 1 is decoupled" in rules(s, "parrot", change, 400, key)["error"]
-        rules(s, "parrot", {"weights": {"canary": 1}}, headers=key)
+        rules(s, "parrot", change, headers=key)
         with grpc.InferenceServerClient(s.grpc) as c:
             answers = queue.Queue()
             c.start_stream(lambda result, error: answers.put((result, error)))
@@ -445,5 +463,8 @@ def test_texts_traces_and_a_restricted_interface(tmp_path):
             result, error = answers.get(timeout=60)
             assert error is None and result.get_response().model_version == "1"
             c.stop_stream()
+        assert until(
+            lambda: s.request("GET", "/v2/repository/models/parrot/rollout", headers=key).json["versions"][1]["mirrored"]["equal"] == 1
+        ), "a decoupled model's answers are compared one by one"
     text = traces.read_text()
     assert '"version_reason":"label","version_label":"canary"' in text and '"version_reason":"weight"' in text

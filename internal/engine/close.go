@@ -34,6 +34,7 @@ func (e *Engine) CloseWith(ctx context.Context, refusing func()) error {
 func (e *Engine) close(ctx context.Context, refusing func()) error {
 	e.log.Info("Waiting for in-flight requests to complete.")
 	e.reportInflight(ctx, slog.LevelInfo)
+	e.mirrors.endSequences()
 	ended := e.finishSequences(ctx)
 	if refusing != nil {
 		refusing()

@@ -99,7 +99,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openCache(); err != nil {
 		return nil, err
 	}
-	e.mirrors.open()
+	e.mirrors.open(e)
 	repo, err := repository.Open(repository.Options{
 		Settings: o.Settings, Paths: o.Repositories,
 		Patient: !o.ExitOnError && o.ControlMode != "none", // where nobody would ask again

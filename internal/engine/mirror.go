@@ -22,20 +22,24 @@ type mirrors struct {
 	end  context.CancelFunc
 	work sync.WaitGroup
 
-	mu    sync.Mutex
-	over  bool
-	lanes map[*rollout.Live]*laneOfCopies
+	e *Engine
+
+	mu        sync.Mutex
+	over      bool
+	ending    bool // no more sequences
+	lanes     map[*rollout.Live]*laneOfCopies
+	sequences map[*rollout.Live]*mirroredSequences
 }
 
-// laneOfCopies are the copies of one model.
+// laneOfCopies are the copies of one model, but those of sequences.
 type laneOfCopies struct {
 	running int
 	waiting []*shadow // at most as many as the rules say, which copy looks after
 }
 
-func (x *mirrors) open() {
+func (x *mirrors) open(e *Engine) {
 	x.ctx, x.end = context.WithCancel(context.Background())
-	x.lanes = map[*rollout.Live]*laneOfCopies{}
+	x.e, x.lanes, x.sequences = e, map[*rollout.Live]*laneOfCopies{}, map[*rollout.Live]*mirroredSequences{}
 }
 
 // stop ends the copies, those that wait too.
@@ -67,8 +71,11 @@ func (x *mirrors) add(s *shadow) {
 func (x *mirrors) place(s *shadow) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over {
+	switch {
+	case x.over:
 		return false
+	case s.of != nil:
+		return x.followLocked(s)
 	}
 	lane := x.lanes[s.route.Live]
 	if lane == nil {
@@ -108,10 +115,13 @@ type shadow struct {
 	e       *Engine
 	route   *rollout.Route
 	to      int64
+	of      *copiedSequence // the sequence that it belongs to; nil for none
+	ends    bool      // its request is the last one of that
+	once    bool      // the client's model answers exactly once
 	request backend.Request
 	bytes   int64 // on the ledger
-	answer  []tensor.Tensor
-	outcome rollout.Outcome // Equal as long as there may be something to compare
+	answers [][]tensor.Tensor
+	over    bool // nothing more is to be seen of the client's request
 	ended   sync.Once
 }
 
@@ -119,21 +129,24 @@ type shadow struct {
 // once the client has its answer.
 func (e *Engine) copy(r *infer.Request) *shadow {
 	plan, live := r.Route.Plan, r.Route.Live
-	if plan.MirrorTo == 0 || !plan.Mirrors(r.ModelVersion, rand.Uint64()) { //nolint:gosec // a share is no secret
+	s := &shadow{e: e, route: r.Route, to: plan.MirrorTo, once: !r.Owner.(*model.Model).Config().Decoupled}
+	if plan.Passed && !r.Correlation.IsZero() {
+		if !e.mirrors.join(s, r) {
+			return nil
+		}
+	} else if plan.MirrorTo == 0 || !plan.Mirrors(r.ModelVersion, rand.Uint64()) { //nolint:gosec // a share is no secret
 		return nil
 	}
-	s := &shadow{e: e, route: r.Route, to: plan.MirrorTo}
 	rules := plan.Rules.Mirror
-	if live.Held.Add(1) > int64(rules.Concurrency+rules.Queue) {
-		s.giveUp(rollout.Dropped)
-		return nil
-	}
-	if !s.take(r.Inputs, &s.request.Inputs, texts(r)) {
+	if live.Held.Add(1) > int64(rules.Concurrency+rules.Queue) || !s.take(r.Inputs, &s.request.Inputs, texts(r)) {
 		s.giveUp(rollout.Dropped)
 		return nil
 	}
 	q := &s.request
 	q.ID, q.Priority = strings.Clone(r.ID), r.Priority
+	if q.Correlation, q.Flags = cloned(r.Correlation), r.Flags; s.of != nil {
+		q.Correlation = s.of.id
+	}
 	for _, name := range r.Requested[:len(r.Requested)-r.Hidden] {
 		q.Requested = append(q.Requested, strings.Clone(name))
 	}
@@ -148,14 +161,18 @@ func (e *Engine) copy(r *infer.Request) *shadow {
 	return s
 }
 
-// mirrorShare is the share of the ledger that copies leave to clients: one comes only
-// where half of all would fit besides.
-const mirrorShare = 2
+const (
+	// mirrorShare is the share of the ledger that copies leave to clients: one comes only
+	// where half of all would fit besides.
+	mirrorShare = 2
+	// answerBytes is what an answer counts besides its data.
+	answerBytes = 256
+)
 
 // texts is how long the texts of a request are, which its copy has of its own: an id
 // may be as long as a body.
 func texts(r *infer.Request) int64 {
-	n := len(r.ID)
+	n := len(r.ID) + len(r.Correlation.Text)
 	for _, name := range r.Requested {
 		n += len(name)
 	}
@@ -199,32 +216,50 @@ func (s *shadow) take(from []tensor.Tensor, into *[]tensor.Tensor, more int64) b
 
 // see takes what the client is answered with.
 func (s *shadow) see(r *infer.Request, resp *backend.Response, final bool) {
+	if s.over {
+		return
+	}
 	if resp != nil {
+		s.answers = append(s.answers, nil)
 		switch {
-		case resp.Err != nil || r.Cancelled() || s.answer != nil:
-			s.outcome = rollout.Skipped
-		case s.outcome != rollout.Equal:
-		case !s.take(resp.Outputs, &s.answer, 0):
-			s.outcome = rollout.Dropped
+		case resp.Err != nil || r.Cancelled() || s.once && len(s.answers) > 1:
+			s.lose(rollout.Skipped)
+		case !s.take(resp.Outputs, &s.answers[len(s.answers)-1], s.weight()):
+			s.lose(rollout.Dropped)
 		}
 	}
 	switch {
-	case !final:
-	case s.outcome != rollout.Equal:
-		s.giveUp(s.outcome)
-	case r.Responses() != 1 || r.Cancelled():
-		s.giveUp(rollout.Skipped)
+	case !final || s.over:
+	case r.Cancelled() || s.once && len(s.answers) != 1:
+		s.lose(rollout.Skipped)
 	default:
+		s.over = true
 		s.e.mirrors.add(s)
 	}
 }
 
-// giveUp ends a copy, once.
-func (s *shadow) giveUp(o rollout.Outcome) { s.end(o, "") }
+// weight is what the next answer counts besides its data: the only one of a request
+// belongs to the copy.
+func (s *shadow) weight() int64 {
+	if s.once {
+		return 0
+	}
+	return answerBytes
+}
 
-func (s *shadow) end(o rollout.Outcome, difference string) {
+// lose ends a copy with whose original there is nothing to compare it, at once: a stream
+// may go on for long.
+func (s *shadow) lose(o rollout.Outcome) {
+	s.over = true
+	s.giveUp(o)
+}
+
+// giveUp ends a copy that is not sent, once.
+func (s *shadow) giveUp(o rollout.Outcome) { s.finish(o, "") }
+
+func (s *shadow) finish(o rollout.Outcome, difference string) {
 	s.ended.Do(func() {
-		for _, list := range [][]tensor.Tensor{s.request.Inputs, s.answer} {
+		for _, list := range append(s.answers, s.request.Inputs) {
 			for i := range list {
 				list[i].Release()
 			}
@@ -232,10 +267,13 @@ func (s *shadow) end(o rollout.Outcome, difference string) {
 		s.e.admission.ledger.Give(ledger.In, s.bytes)
 		s.route.Live.Held.Add(-1)
 		s.route.Live.Mirrored(s.to, o, difference)
+		if s.of != nil {
+			s.e.mirrors.left(s, o)
+		}
 	})
 }
 
-// run sends the copy, waits for its answer and compares.
+// run sends the copy, waits for its answers and compares them.
 func (s *shadow) run() {
 	m := s.e.life.Pin(s.route.Plan.Name, s.to)
 	if m == nil {
@@ -244,7 +282,7 @@ func (s *shadow) run() {
 	}
 	ctx, cancel := context.WithTimeout(s.e.mirrors.ctx, s.route.Plan.Rules.Mirror.Timeout)
 	defer cancel()
-	sink := infer.NewSingle()
+	sink := &comparison{s: s, enough: cancel, done: make(chan struct{})}
 	r := infer.New(sink, endShadow)
 	inner := r.Responder
 	r.Request = s.request
@@ -261,25 +299,19 @@ func (s *shadow) run() {
 	r.Times.Receive = backend.Now()
 	r.Times.Start = r.Times.Receive
 	if err := s.e.Infer(r); err != nil {
-		s.end(rollout.Failed, "the copy failed: "+err.Error())
+		s.finish(rollout.Failed, "the copy failed: "+err.Error())
 		return
 	}
-	resp, fail := sink.Wait()
-	if fail != nil {
-		if s.e.mirrors.ctx.Err() != nil {
-			s.giveUp(rollout.Dropped)
-			return
-		}
-		s.end(rollout.Failed, "the copy failed: "+fail.Message)
-		return
+	<-sink.done
+	o, difference := sink.result()
+	if o == rollout.Failed && s.e.mirrors.ctx.Err() != nil {
+		o, difference = rollout.Dropped, ""
 	}
-	o, difference := rollout.Compare(s.answer, resp.Outputs, s.route.Plan.Rules.Mirror.Tolerance)
-	resp.Release()
 	if difference != "" {
 		s.e.log.Debug("a copy was answered otherwise", "model", s.route.Plan.Name, "version", s.to, "request_id", s.request.ID,
 			"difference", difference)
 	}
-	s.end(o, difference)
+	s.finish(o, difference)
 }
 
 // endShadow lets go of the version that a copy was for.

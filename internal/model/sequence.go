@@ -140,6 +140,14 @@ func (m *Model) HoldsSequence(id backend.CorrelationID) bool {
 	return m.sequence != nil && m.sequence.scheduler != nil && m.sequence.scheduler.Holds(id)
 }
 
+// EndSequence ends a sequence whose client is gone, if it has begun here: its requests
+// that wait are cancelled, and its slot is free.
+func (m *Model) EndSequence(id backend.CorrelationID) {
+	if m.sequence != nil && m.sequence.scheduler != nil {
+		m.sequence.scheduler.End(id)
+	}
+}
+
 // StopSequences refuses new sequences from now on; those that have begun may go
 // on. The channel is closed when all of them have ended; it is nil for a model
 // without sequences.

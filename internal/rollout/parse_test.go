@@ -239,5 +239,5 @@ func FuzzRules(f *testing.F) {
 // plain is a model with these versions, none of which is special.
 func plain(versions ...int64) Subject {
 	no := func(int64) bool { return false }
-	return Subject{Name: "m", Versions: versions, Decoupled: no, Sequences: no, Passes: no}
+	return Subject{Name: "m", Versions: versions, Sequences: no, Passes: no}
 }

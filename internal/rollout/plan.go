@@ -42,9 +42,8 @@ type Subject struct {
 	Name string
 	// Versions are those that are loaded, ascending.
 	Versions []int64
-	// Decoupled and Sequences report whether a version answers more than once, and
-	// whether it keeps sequences itself.
-	Decoupled, Sequences func(version int64) bool
+	// Sequences reports whether a version keeps sequences itself.
+	Sequences func(version int64) bool
 	// Passes reports whether a version is an ensemble with a step that keeps sequences.
 	Passes func(version int64) bool
 }
@@ -72,8 +71,9 @@ type Plan struct {
 	// Watched is the version that may be stepped back from, Beside the one that it is
 	// compared with; 0 for none.
 	Watched, Beside int64
-	// Sequences says that some version keeps sequences.
-	Sequences bool
+	// Sequences says that some version keeps sequences, Passed that some version does, or
+	// is an ensemble with a step that does: those are mirrored as wholes.
+	Sequences, Passed bool
 }
 
 // Make applies rules to a model. The error names each version that is not there.
@@ -108,6 +108,7 @@ func Make(rules Rules, stepped *Stepped, of Subject) (*Plan, error) {
 		}
 	}
 	p.Sequences = slices.ContainsFunc(of.Versions, of.Sequences)
+	p.Passed = p.Sequences || slices.ContainsFunc(of.Versions, of.Passes)
 	for _, s := range p.shares {
 		if len(p.shares) > 1 && of.Passes(s.version) {
 			fault("weights: version %d is an ensemble of a model with sequences, which have to stay together: give the weights to that model",
@@ -124,17 +125,6 @@ func Make(rules Rules, stepped *Stepped, of Subject) (*Plan, error) {
 	}
 	if m := rules.Mirror; m != nil {
 		p.MirrorTo = find("mirror.to", m.To)
-		for _, v := range of.Versions {
-			switch {
-			case of.Decoupled(v):
-				fault("mirror: version %d is decoupled, and only requests with exactly one response can be compared", v)
-			case of.Sequences(v) || of.Passes(v):
-				fault("mirror: version %d keeps sequences, and a share of the requests of one makes no sequence", v)
-			default:
-				continue
-			}
-			break
-		}
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)

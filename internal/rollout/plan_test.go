@@ -36,8 +36,6 @@ func TestMakeRefuses(t *testing.T) {
 		{"weights: {3: 1}", nil, "weights.3: version 3 is not loaded"},
 		{"weights: {3: 0, 1: 1}", nil, "weights.3: version 3 is not loaded"},
 		{"mirror: {to: 3}", nil, "mirror.to: version 3 is not loaded"},
-		{"mirror: {to: 2}", func(s *Subject) { s.Decoupled = is(1) }, "mirror: version 1 is decoupled"},
-		{"mirror: {to: 2}", func(s *Subject) { s.Sequences = is(2) }, "mirror: version 2 keeps sequences"},
 		{"weights: {1: 1, 2: 1}", func(s *Subject) { s.Passes = is(2) }, "weights: version 2 is an ensemble of a model with sequences"},
 		{"weights: {2: 1}\nstep_back: {from: 2, max_error_rate: 0}", nil, "there is no other version with a weight to step back to"},
 		{"step_back: {from: b, max_error_rate: 0}", nil, "step_back.from: there is no label 'b'"},

@@ -190,7 +190,6 @@ func (r *Router) subject(name string, configs map[int64]*modelconfig.Config) rol
 	return rollout.Subject{
 		Name:      name,
 		Versions:  slices.Sorted(maps.Keys(configs)),
-		Decoupled: func(v int64) bool { return configs[v].Decoupled },
 		Sequences: func(v int64) bool { return configs[v].Sequence != nil },
 		Passes:    func(v int64) bool { return r.passes(configs[v]) },
 	}

@@ -48,7 +48,7 @@ func (r Rules) CheckVersions(name string, serve []int64) error {
 	}
 	no := func(int64) bool { return false }
 	_, err := rollout.Make(r.rules, nil, rollout.Subject{
-		Versions: slices.Sorted(slices.Values(serve)), Decoupled: no, Sequences: no, Passes: no,
+		Versions: slices.Sorted(slices.Values(serve)), Sequences: no, Passes: no,
 	})
 	return r.fault(name, err)
 }

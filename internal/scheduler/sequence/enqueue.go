@@ -126,6 +126,9 @@ func (s *Scheduler) vanish(k key) {
 	s.drive.Unlock()
 }
 
+// End ends a sequence that nobody goes on with.
+func (s *Scheduler) End(id backend.CorrelationID) { s.vanish(key{id, false}) }
+
 // Holds reports whether a sequence has begun and not ended.
 func (s *Scheduler) Holds(id backend.CorrelationID) bool {
 	s.drive.Lock()
