@@ -76,7 +76,9 @@ func (s *server) UnbindBackend(_ context.Context, name string, _ int64, of backe
 func (s *server) Host() backend.Host           { return host{} }
 func (s *server) Addresses() map[string]string { return map[string]string{"http": "h:1"} }
 
-func (s *server) Rollout(model string) ([]byte, error) { return []byte(`{"model":"` + model + `","rules":"` + s.rules + `"}`), nil }
+func (s *server) Rollout(model string) ([]byte, error) {
+	return []byte(`{"model":"` + model + `","rules":"` + s.rules + `"}`), nil
+}
 
 func (s *server) SetRollout(_ context.Context, _ string, change []byte) error {
 	if s.rules = string(change); s.rules == "bad" {

@@ -254,10 +254,8 @@ def test_mirror_of_sequences(server):
         before = by_version(server, "sums")["2"].get("mirrored", {}).get("equal", 0)
         assert add(c, 50, 7, "2", sequence_start=True) == 50, "a client of the other version has a sequence of this id"
         assert [add(c, n, 7, sequence_start=n == 1, sequence_end=n == 3) for n in (1, 2, 3)] == [1, 3, 6]
-        assert add(c, 1, "text", sequence_start=True, sequence_end=True) == 1
         assert add(c, 1, 7, "2", sequence_end=True) == 51
     assert until(lambda: by_version(server, "sums")["2"]["mirrored"]["equal"] == before + 3)
-    assert until(lambda: by_version(server, "sums")["2"]["mirrored"]["failed"] == 1), "CORRID is a number there"
     rules(server, "sums", {"mirror": None})
 
 

@@ -116,8 +116,8 @@ type shadow struct {
 	route   *rollout.Route
 	to      int64
 	of      *copiedSequence // the sequence that it belongs to; nil for none
-	ends    bool      // its request is the last one of that
-	once    bool      // the client's model answers exactly once
+	ends    bool            // its request is the last one of that
+	once    bool            // the client's model answers exactly once
 	request backend.Request
 	bytes   int64 // on the ledger
 	answers [][]tensor.Tensor

@@ -20,7 +20,7 @@ import (
 // sequence ends there.
 type mirroredSequences struct {
 	open  map[backend.CorrelationID]*copiedSequence // by the client's id, until its last request has come
-	count int                                 // with those of which copies are left
+	count int                                       // with those of which copies are left
 }
 
 // copiedSequence is a sequence that is mirrored.
