@@ -272,6 +272,9 @@ profile: .venv/.bench ## cmd/neso/neso.pgo, made anew from the load of make benc
 bench-bound: .venv/.bench build ## bound callables against PyTriton; writes bench/BOUND.md
 	$(PYTHON) bench/callables.py
 
+bench-on-demand: setup build ## 1,000 models of which 50 fit, what a request waits for one, a model that is in; writes bench/ON_DEMAND.md; some 8 minutes
+	$(PYTHON) bench/operate/on_demand.py all
+
 bench-scale: setup build ## 1,000 models, 10,000 connections, a bucket for a fleet; writes bench/SCALE.md
 	$(PYTHON) bench/operate/scale.py
 
@@ -296,4 +299,4 @@ check: ## exactly what CI runs; the tree must be at the end as it was
 clean: ## remove what was built
 	rm -rf bin build dist .tools .venv .venv-frameworks
 
-.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-scale soak overload differential conformance check clean edge arm64 monitoring windows release gpu-check gpu-bundle
+.PHONY: help setup build capi java images chart wheel serve test test-nocgo test-differing test-frameworks minilm pythons e2e lint cross vuln fmt web generate fuzz bench bench-bound bench-adaptive bench-on-demand bench-scale soak overload differential conformance check clean edge arm64 monitoring windows release gpu-check gpu-bundle

@@ -1,33 +1,59 @@
 package dynamic
 
 import (
-	"flag"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/scheduler"
 	"github.com/nesoserve/neso/tensor"
 )
 
-var report = flag.String("report", "", "file for the table of TestObjectiveAgainstFixedSettings")
-
-// load is a simulated one: requests of size one, at times, to a model.
+// load is a simulated one: requests at times, to a model.
 type load struct {
 	name     string
 	arrivals []int64
+	sizes    []int // of the requests, in turn; nil: all have one
 	// cost is how long a batch takes, at a time; a tenth more or less at random.
-	cost      func(at int64, size int) float64
+	cost func(at int64, size int) float64
+	// stalls says that one batch of twenty takes three times as long.
+	stalls    bool
 	limit     time.Duration
 	instances int
 	overload  bool
+}
+
+// size of a request by its number.
+func (l *load) size(i int) int {
+	if l.sizes == nil {
+		return 1
+	}
+	return l.sizes[i%len(l.sizes)]
+}
+
+// items are those of all requests.
+func (l *load) items() (n int) {
+	for i := range l.arrivals {
+		n += l.size(i)
+	}
+	return n
+}
+
+// takes is how long a batch that begins now takes.
+func (l *load) takes(r *rand.Rand, at int64, size int) int64 {
+	t := l.cost(at, size) * (0.9 + 0.2*r.Float64())
+	if l.stalls && r.IntN(20) == 0 {
+		t *= 3
+	}
+	return int64(t)
 }
 
 const second = int64(time.Second)
@@ -96,6 +122,20 @@ func loads(t *testing.T) []load {
 		}
 		return typical(at, size)
 	}
+	// Eight times the cost for a while, then four times, then as at first.
+	phases := func(at int64, size int) float64 {
+		return []float64{1, 8, 4, 1, 8}[min(4, at/(3*second))] * typical(at, size)
+	}
+	swings := func(at int64, size int) float64 {
+		return (2 - math.Cos(float64(at)/float64(5*second)*2*math.Pi)) * typical(at, size)
+	}
+	often := func(at int64) float64 {
+		if at%second < second/2 {
+			return 4000
+		}
+		return 400
+	}
+	mixed := []int{1, 1, 4, 1, 1, 16, 1, 1, 4, 1}                                               // 3.1 in the mean
 	steps := func(_ int64, size int) float64 { return 4*ms + 9*ms*math.Ceil(float64(size)/16) } // tiles of a GPU
 	return []load{
 		{name: "steady, a third", arrivals: poisson(1, 15*second, steady(300)), cost: typical},
@@ -112,13 +152,29 @@ func loads(t *testing.T) []load {
 		{name: "recorded", arrivals: recorded(t, 16*second, 1), cost: typical},
 		{name: "recorded, twice as dense", arrivals: recorded(t, 16*second, 2), cost: typical},
 		{name: "recorded, six times as dense", arrivals: recorded(t, 10*second, 6), cost: typical, overload: true},
+		{name: "sizes of 1, 4 and 16, nine tenths", arrivals: poisson(12, 15*second, steady(245)), sizes: mixed, cost: typical},
+		{name: "sizes of 1, 4 and 16, twice too much", arrivals: poisson(13, 15*second, steady(580)), sizes: mixed, cost: typical, overload: true},
+		{name: "batches that stall, twice too much", arrivals: poisson(14, 15*second, steady(1800)), cost: typical, stalls: true, overload: true},
+		{name: "bursts, far too much", arrivals: poisson(15, 15*second, often), cost: typical, overload: true},
+		{name: "cost swings threefold, too much", arrivals: poisson(16, 15*second, steady(1200)), cost: swings, overload: true},
+		{name: "cost by turns 1, 8, 4, 1, 8, too much", arrivals: poisson(17, 15*second, steady(1200)), cost: phases, overload: true},
 	}
 }
 
-// outcome of a simulation.
+// outcome of a simulation: items that were answered in time and late, and requests that
+// were refused.
 type outcome struct {
 	good, late, refused int
-	p99                 time.Duration // of those answered
+	p99                 time.Duration // of the requests that were answered
+}
+
+// end notes the answer of a request.
+func (o *outcome) end(l *load, latency int64, size int) {
+	if latency <= int64(l.limit) {
+		o.good += size
+	} else {
+		o.late += size
+	}
 }
 
 // play simulates a load. The batcher is the server's own; time is not.
@@ -149,13 +205,14 @@ func play(l *load, b *batcher) outcome {
 		var fx effects
 		switch {
 		case what == -1:
+			size := l.size(next)
 			next++
-			if _, ok := b.admits(at, 1); !ok {
+			if _, ok := b.admits(at, size); !ok {
 				o.refused++
 				continue
 			}
 			e := b.entries.Take()
-			e.request = simulated
+			e.request = simulated(size)
 			if !b.enqueue(at, e) {
 				o.refused++
 				b.free(e)
@@ -166,13 +223,8 @@ func play(l *load, b *batcher) outcome {
 			x := runs[what]
 			runs[what] = nil
 			for _, e := range x.Entries {
-				latency := at - e.queued
-				took = append(took, latency)
-				if latency <= int64(l.limit) {
-					o.good++
-				} else {
-					o.late++
-				}
+				took = append(took, at-e.queued)
+				o.end(l, at-e.queued, e.size)
 			}
 			b.done(at, x)
 			b.step(at, &fx)
@@ -184,7 +236,7 @@ func play(l *load, b *batcher) outcome {
 		}
 		for x := fx.First; x != nil; x = x.Next {
 			runs[x.Instance] = x
-			ends[x.Instance] = at + int64(l.cost(at, x.Size)*(0.9+0.2*r.Float64()))
+			ends[x.Instance] = at + l.takes(r, at, x.Size)
 		}
 	}
 	o.p99 = percentile(took)
@@ -199,84 +251,21 @@ func percentile(all []int64) time.Duration {
 	return time.Duration(all[len(all)*99/100])
 }
 
-var simulated = makeRequest("simulated", map[string]string{"without": ""})
+// simulated returns the request of a size, which is the same for all.
+var simulated = func() func(size int) *infer.Request {
+	var made sync.Map
+	return func(size int) *infer.Request {
+		r, ok := made.Load(size)
+		if !ok {
+			r, _ = made.LoadOrStore(size, makeRequest("simulated", map[string]string{"without": "", "size": strconv.Itoa(size)}))
+		}
+		return r.(*infer.Request)
+	}
+}()
 
 func simulatedBatcher(l *load, c *modelconfig.DynamicBatching, size int) *batcher {
 	same := scheduler.NewCompatibility(&modelconfig.Config{
 		MaxBatchSize: size, Inputs: []modelconfig.Input{{Name: "IN", Dims: tensor.Shape{1}}},
 	})
 	return newBatcher(size, c, same, l.instances, 1, 0)
-}
-
-// fixed is a setting of Triton's.
-type fixed struct {
-	size, queue int
-	delay       time.Duration
-}
-
-func (f fixed) String() string {
-	return fmt.Sprintf("max_batch_size %d, delay %v, max_queue_size %d", f.size, f.delay, f.queue)
-}
-
-// bestFixed searches the setting with the most answers in time; without a bound on the
-// queue, or with one.
-func bestFixed(l *load, queues ...int) (best fixed, o outcome) {
-	for _, size := range []int{4, 8, 16, 32, 48, 64} {
-		for _, delay := range []time.Duration{0, 5 * time.Millisecond, 10 * time.Millisecond} {
-			for _, queue := range queues {
-				c := &modelconfig.DynamicBatching{MaxQueueDelay: delay, DefaultPolicy: modelconfig.QueuePolicy{MaxQueueSize: queue}}
-				b := simulatedBatcher(l, c, size)
-				b.patient = false // what only our batcher does
-				if got := play(l, b); got.good > o.good {
-					best, o = fixed{size, queue, delay}, got
-				}
-			}
-		}
-	}
-	return best, o
-}
-
-// The promise of an objective: at least 95 % of the answers in time that the best fixed
-// setting gives, which knows the whole load beforehand; at overload twice those of the
-// best one whose queue has no bound, as is Triton's default.
-func TestObjectiveAgainstFixedSettings(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| load | requests | in time | p99 | late | best fixed | in time | ratio | " +
-		"best without a bound on the queue | ratio |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, l := range loads(t) {
-		l.instances = max(1, l.instances)
-		if l.limit == 0 {
-			l.limit = 100 * time.Millisecond
-		}
-		b := simulatedBatcher(&l, &modelconfig.DynamicBatching{}, 64)
-		b.aimFor(l.limit)
-		got := play(&l, b)
-		free, unbound := bestFixed(&l, 0)
-		best, bound := bestFixed(&l, 16, 32, 64, 96)
-		if unbound.good > bound.good {
-			best, bound = free, unbound
-		}
-		ratio, over := float64(got.good)/float64(bound.good), float64(got.good)/float64(max(1, unbound.good))
-		fmt.Fprintf(&table, "| %s | %d | %d | %v | %.2f %% | %v | %d | %.2f | %v | %.2f |\n", l.name, len(l.arrivals), got.good,
-			got.p99.Round(time.Millisecond), 100*float64(got.late)/float64(max(1, got.good+got.late)), best, bound.good, ratio, free, over)
-		if ratio < 0.95 {
-			t.Errorf("%s: %d in time, %.2f of the best fixed setting (%v: %d)", l.name, got.good, ratio, best, bound.good)
-		}
-		if l.overload && over < 2 {
-			t.Errorf("%s: %.2f times the best setting without a bound on the queue (%v: %d)", l.name, over, free, unbound.good)
-		}
-		if got.p99 > l.limit+l.limit/20 {
-			t.Errorf("%s: p99 %v of an objective of %v", l.name, got.p99, l.limit)
-		}
-	}
-	t.Log("\n" + table.String())
-	if *report != "" {
-		text := "# Adaptive batching against the best fixed settings\n\nWritten by `make bench-adaptive`. Simulated " +
-			"time, the server's own batcher; batches take a tenth more or less than said, at random. What is compared, and what the loads are: " +
-			"internal/scheduler/dynamic/simulate_test.go. [Adaptive batching](../docs/models/adaptive-batching.md).\n\n" + table.String()
-		if err := os.WriteFile(*report, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
