@@ -224,7 +224,7 @@ func TestSession(t *testing.T) {
 		{"bad", false, "they cannot hold"},
 		{7, false, "CONTROL: json"},
 	} {
-		ready, text := p.call(wire.KindControl, 20+uint32(i), map[string]any{"op": "rollout", "model": "m", "change": c.change})
+		ready, text := p.call(wire.KindControl, 20+uint64(i), map[string]any{"op": "rollout", "model": "m", "change": c.change})
 		if ready != c.ready || !strings.Contains(text, c.says) {
 			t.Errorf("rollout %v: %v %s, want %v %s", c.change, ready, text, c.ready, c.says)
 		}

@@ -49,8 +49,9 @@ func inSequence(t *testing.T, rules string, spoil func(version int64, r *backend
 	t.Helper()
 	s := &sums{of: map[string]byte{}, began: map[int64]int{}, spoil: spoil}
 	top := nesotest.Tree(t, map[string]string{
-		"a/config.pbtxt": echoConfig + "version_policy { all { } }\nsequence_batching { max_sequence_idle_microseconds: 3600000000 }\n",
-		"a/1/":           "", "a/2/": "", "a/rollout.yaml": "weights: {1: 1}\n" + rules,
+		"a/config.pbtxt": echoConfig + "version_policy { all { } }\nsequence_batching { max_sequence_idle_microseconds: 3600000000 }\n" +
+			"instance_group { count: 8 kind: KIND_CPU }\n",
+		"a/1/": "", "a/2/": "", "a/rollout.yaml": "weights: {1: 1}\n" + rules,
 	})
 	return server(t, explicit(top, "a"), &nesotest.Echo{Name: "echo", OnExecute: s.execute}), s
 }

@@ -179,7 +179,7 @@ func (m *Model) checkRules() {
 	}
 	if err == nil && !rules.Empty() && len(m.Versions) > 0 {
 		no := func(int64) bool { return false } // only a load can tell
-		if _, err = rollout.Make(rules, nil, rollout.Subject{Versions: m.Versions, Decoupled: no, Sequences: no, Passes: no}); err != nil {
+		if _, err = rollout.Make(rules, nil, rollout.Subject{Versions: m.Versions, Sequences: no, Passes: no}); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
 		}
 	}

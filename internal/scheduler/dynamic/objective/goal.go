@@ -13,6 +13,9 @@ const (
 	// Batches with late requests add to that part, those without take from it.
 	firstUse, leastUse, mostUse = 0.9, 0.5, 0.98
 	correction                  = 0.1
+	// stall is how many times as long as foreseen a batch takes that has been held up, by
+	// what has nothing to do with its size.
+	stall = 1.5
 	// growth is how much larger than all before a batch may be: what is not known is
 	// found out by degrees.
 	growth = 2
@@ -22,6 +25,9 @@ const (
 	// A batch waits for more requests if that has them served so much faster, and there
 	// is not much time to spare.
 	gain, pressed = 1.05, 0.8
+	// worth is the part of the batch that could go without its oldest request that has to
+	// go with it: else that one is better not answered.
+	worth = 0.6
 )
 
 // Goal is a latency objective and what is known about keeping it.
@@ -32,6 +38,8 @@ type Goal struct {
 	rate   rate
 	use    float64 // of the limit
 	target int     // the size for which there is time, at the present rate
+	// stalled says that the last batch took much longer than foreseen.
+	stalled bool
 
 	answered, late, refused, dropped uint64
 }
@@ -100,7 +108,7 @@ func (g *Goal) Most(now, queued int64, size, waiting int) int {
 		return 0
 	}
 	most := g.largest(func(n int) bool { return n <= size || g.costs.of(n) <= left })
-	if most < min(g.target, waiting)/2 {
+	if float64(most) < worth*float64(min(g.target, waiting)) {
 		return 0
 	}
 	return max(size, most)
@@ -141,12 +149,17 @@ func (g *Goal) Wait(now, queued int64, size int) int64 {
 
 // Done says that a batch took so long, and how many of its answers were late.
 func (g *Goal) Done(size int, took int64, answered, late int) {
+	g.answered += uint64(answered)
+	g.late += uint64(late)
+	foreseen := g.costs.of(size)
+	first := !g.stalled
+	if g.stalled = foreseen > 0 && float64(took) > stall*float64(foreseen); g.stalled && first {
+		return // one alone says nothing of the next ones; two do
+	}
 	g.costs.learn(size, took)
 	if answered == 0 {
 		return
 	}
-	g.answered += uint64(answered)
-	g.late += uint64(late)
 	g.use += correction * (accepted - float64(late)/float64(answered))
 	g.use = min(mostUse, max(leastUse, g.use))
 }

@@ -96,6 +96,26 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// A batch that was held up once says nothing of the next ones; two in a row do.
+func TestStall(t *testing.T) {
+	g := New(100*time.Millisecond, 8)
+	for range 30 {
+		g.Done(4, 10*ms, 4, 0)
+	}
+	use := g.use
+	g.Done(4, 60*ms, 4, 4)
+	near(t, "after one that took six times as long", float64(g.Cost(4)), float64(10*ms), 0.01)
+	if g.use != use || g.late != 4 {
+		t.Errorf("%v of the time is used, %d late", g.use, g.late)
+	}
+	for range 3 {
+		g.Done(4, 60*ms, 4, 4)
+	}
+	if got := g.Cost(4); got < 20*ms {
+		t.Errorf("after four: %v", time.Duration(got))
+	}
+}
+
 // A goal that cannot be kept does not shut the model for ever: what finds nothing
 // running is taken, and tells when that has changed.
 func TestAGoalOutOfReach(t *testing.T) {
