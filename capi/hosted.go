@@ -99,6 +99,8 @@ func (hosted) WriteMetrics(io.Writer) error                       { return errEl
 func (hosted) RegisterRepository(string, map[string]string) error { return errElsewhere }
 func (hosted) UnregisterRepository(string) error                  { return errElsewhere }
 func (hosted) Poll(context.Context) error                         { return errElsewhere }
+func (hosted) Rollout(string) ([]byte, error)                     { return nil, errElsewhere }
+func (hosted) SetRollout(context.Context, string, []byte) error   { return errElsewhere }
 
 // Submit sends a request of the library to another model.
 func (s hosted) Submit(ctx context.Context, q neso.Request, to neso.Receiver, follow neso.Follower) error {

@@ -252,8 +252,9 @@ def test_mirror_of_sequences(server):
 
     with grpc.InferenceServerClient(server.grpc) as c:
         before = by_version(server, "sums")["2"].get("mirrored", {}).get("equal", 0)
-        assert add(c, 50, 7, "2", sequence_start=True) == 50, "a client of the other version has a sequence of this id"
-        assert [add(c, n, 7, sequence_start=n == 1, sequence_end=n == 3) for n in (1, 2, 3)] == [1, 3, 6]
+        assert add(c, 1, 7, sequence_start=True) == 1
+        assert add(c, 50, 7, "2", sequence_start=True) == 50, "a client of the other version may have one of this id"
+        assert [add(c, n, 7, sequence_end=n == 3) for n in (2, 3)] == [3, 6]
         assert add(c, 1, 7, "2", sequence_end=True) == 51
     assert until(lambda: by_version(server, "sums")["2"]["mirrored"]["equal"] == before + 3)
     rules(server, "sums", {"mirror": None})
@@ -461,8 +462,11 @@ def test_texts_traces_and_a_restricted_interface(tmp_path):
             result, error = answers.get(timeout=60)
             assert error is None and result.get_response().model_version == "1"
             c.stop_stream()
-        assert until(
-            lambda: s.request("GET", "/v2/repository/models/parrot/rollout", headers=key).json["versions"][1]["mirrored"]["equal"] == 1
-        ), "a decoupled model's answers are compared one by one"
+
+        def copies():
+            document = s.request("GET", "/v2/repository/models/parrot/rollout", headers=key).json
+            return document["versions"][1].get("mirrored", {})
+
+        assert until(lambda: copies().get("equal") == 1), "a decoupled model's answers are compared one by one"
     text = traces.read_text()
     assert '"version_reason":"label","version_label":"canary"' in text and '"version_reason":"weight"' in text

@@ -19,13 +19,20 @@ import (
 // Once a copy has failed, or was not sent, what follows compares with nothing: then the
 // sequence ends there.
 type mirroredSequences struct {
-	open  map[backend.CorrelationID]*copiedSequence // by the client's id, until its last request has come
-	count int                                       // with those of which copies are left
+	open  map[clientSequence]*copiedSequence // until its last request has come
+	count int                                // with those of which copies are left
+}
+
+// clientSequence is a sequence as its client knows it: another version may have one of
+// the same id.
+type clientSequence struct {
+	version int64
+	id      backend.CorrelationID
 }
 
 // copiedSequence is a sequence that is mirrored.
 type copiedSequence struct {
-	client backend.CorrelationID
+	client clientSequence
 	id     backend.CorrelationID // in the version that is mirrored to
 	route  *rollout.Route
 	to     int64
@@ -51,8 +58,8 @@ func (x *mirrors) join(s *shadow, r *infer.Request) bool {
 	var begun *copiedSequence
 	if start && plan.MirrorTo != 0 && plan.Mirrors(r.ModelVersion, rand.Uint64()) { //nolint:gosec // a share is no secret
 		begun = &copiedSequence{
-			client: cloned(r.Correlation), id: x.e.freeID(r.Correlation, plan.Name, plan.MirrorTo), route: r.Route, to: plan.MirrorTo,
-			idle: idleEnsemble,
+			client: clientSequence{r.ModelVersion, cloned(r.Correlation)}, id: x.e.freeID(r.Correlation, plan.Name, plan.MirrorTo),
+			route: r.Route, to: plan.MirrorTo, idle: idleEnsemble,
 		}
 		if c := m.Config().Sequence; c != nil {
 			begun.idle, last = c.MaxIdle, last || c.Iterative
@@ -62,9 +69,9 @@ func (x *mirrors) join(s *shadow, r *infer.Request) bool {
 	x.mu.Lock()
 	of := x.sequences[r.Route.Live]
 	if of == nil {
-		of = &mirroredSequences{open: map[backend.CorrelationID]*copiedSequence{}}
+		of = &mirroredSequences{open: map[clientSequence]*copiedSequence{}}
 	}
-	q, gone := of.open[r.Correlation], []*copiedSequence(nil)
+	q, gone := of.open[clientSequence{r.ModelVersion, r.Correlation}], []*copiedSequence(nil)
 	if q != nil && (start || q.to != plan.MirrorTo) {
 		gone, q = append(gone, x.breakLocked(q)), nil
 	}

@@ -124,7 +124,7 @@ func (m *Manager) unbind(name string, version int64, of backend.Backend, done *e
 		return err
 	}
 	defer p.snapshot.Release()
-	p.effects = done
+	p.effects, p.takesBack = done, true
 	err = m.apply(p)
 	m.mu.Lock()
 	defer m.mu.Unlock()

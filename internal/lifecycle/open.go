@@ -44,6 +44,9 @@ type plan struct {
 	// known says that the ensemble does not serve and is what it was when it did, or was
 	// tried last.
 	known bool
+	// takesBack says that a program takes a version back: rules for the versions that do not
+	// hold without it cannot keep it, and requests go to the latest one then.
+	takesBack bool
 }
 
 // effects are what a load has done beside the model that was asked for.

@@ -18,7 +18,7 @@ func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 	now := m.models.entry(p.name).rules
 	m.mu.Unlock()
 	next, err := now.Read(p.name, p.snapshot.Rollout)
-	if err == nil {
+	if err == nil && !p.takesBack {
 		err = next.CheckVersions(p.name, serve)
 	}
 	return next, err
@@ -27,6 +27,9 @@ func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 // checkRules looks at what the opened versions are. If the rules do not fit, it undoes
 // the load.
 func (m *Manager) checkRules(p *plan, next routing.Rules, serve []int64, all []opened) error {
+	if p.takesBack {
+		return nil
+	}
 	configs := map[int64]*modelconfig.Config{}
 	m.mu.Lock()
 	for n, v := range m.models.entries[p.name].versions {
