@@ -185,7 +185,14 @@ def starts(options):
                         back.append(1e3 * client.infer(name))
                     again.append(statistics.median(back))
                 warm = statistics.median(1e3 * client.infer("onnx") for _ in range(50))
-            found[what] = (first[0], statistics.median(first[1:12]), statistics.median(again[:12]), first[12], again[12], warm)
+            found[what] = (
+                first[0],
+                statistics.median(first[1:12]),
+                statistics.median(again[:12]),
+                first[12],
+                again[12],
+                warm,
+            )
             print(
                 "{}: the first Python model {:.0f}, further ones {:.1f}, come back {:.1f}; ONNX first {:.0f}, come back {:.0f}, "
                 "warm {:.1f}".format(what, *found[what]),
@@ -279,11 +286,13 @@ def everything(options):
     found, waits, spent = many(options), starts(options), hot(options)
     kept = found["ratio"] <= LIMIT and not found["lost"]
     rows = [
-        f"| {r['turn'] + 1} | {'yes' if r['loads'] else 'no'} | {r['n']} | {r['p50']:.2f} | {r['p90']:.2f} | {r['p99']:.2f} | {r['cold']} | "
-        f"{r.get('cold_p50', '')} | {r.get('cold_p99', '')} |"
+        f"| {r['turn'] + 1} | {'yes' if r['loads'] else 'no'} | {r['n']} | {r['p50']:.2f} | {r['p90']:.2f} | {r['p99']:.2f} | "
+        f"{r['cold']} | {r.get('cold_p50', '')} | {r.get('cold_p99', '')} |"
         for r in found["rows"]
     ]
-    version = subprocess.run([ROOT / "bin" / "neso", "version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        [ROOT / "bin" / "neso", "version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     lines = [
         "# Models on demand",
         "",
@@ -321,7 +330,10 @@ def everything(options):
         "",
         "| mode | µs a request | from | to |",
         "|---|---|---|---|",
-        *(f"| {mode} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |" for mode, each in spent.items()),
+        *(
+            f"| {mode} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |"
+            for mode, each in spent.items()
+        ),
         "",
     ]
     REPORT.write_text("\n".join(lines))

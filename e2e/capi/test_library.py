@@ -195,10 +195,14 @@ def test_parameters_agree_with_the_header():
 
     headers = "".join(h.read_text() for h in ALL_HEADERS)
     headers = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
-    declared = dict(re.findall(r"^TRITON[A-Z]+_DECLSPEC [^(]*?\b((?:TRITON[A-Z]+|NESO)_\w+)\(([^;]*)\);", headers, re.M | re.S))
+    declared = dict(
+        re.findall(r"^TRITON[A-Z]+_DECLSPEC [^(]*?\b((?:TRITON[A-Z]+|NESO)_\w+)\(([^;]*)\);", headers, re.M | re.S)
+    )
     seen = 0
     for file in (ROOT / "capi").rglob("*.go"):
-        for name, parameters in re.findall(r"^//export \w+\nfunc ((?:TRITON|NESO)\w+)\(([^)]*)\)", file.read_text(), re.M):
+        for name, parameters in re.findall(
+            r"^//export \w+\nfunc ((?:TRITON|NESO)\w+)\(([^)]*)\)", file.read_text(), re.M
+        ):
             if name not in declared or (not parameters.strip() and file.name == "stubs.go"):
                 continue
             names, got = [], []

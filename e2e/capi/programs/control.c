@@ -139,7 +139,8 @@ static void custom(TRITONSERVER_Server* s) {
 static void rollout(TRITONSERVER_Server* s) {
   TRITONSERVER_Message* m;
   OK(NESO_ServerModelRollout(s, "identity", &m));
-  WANT(!strcmp(text(m), "{\"model\":\"identity\",\"rules\":{},\"versions\":[{\"version\":\"1\",\"labels\":[],\"share\":0,\"requests\":{}}]}"));
+  WANT(!strcmp(text(m), "{\"model\":\"identity\",\"rules\":{},\"versions\":"
+      "[{\"version\":\"1\",\"labels\":[],\"share\":0,\"requests\":{}}]}"));
   OK(NESO_ServerSetModelRollout(s, "identity", "labels: {stable: 1}\nweights: {stable: 1}"));
   OK(NESO_ServerModelRollout(s, "identity", &m));
   WANT(strstr(text(m), "\"labels\":[\"stable\"],\"share\":1"));
