@@ -121,7 +121,7 @@ func outcomes(t *testing.T, e *Engine, n int64) map[string]int64 {
 func wantOutcomes(t *testing.T, e *Engine, want string) {
 	t.Helper()
 	var n, sum int64
-	for _, part := range strings.Fields(strings.NewReplacer("map[", "", "]", "").Replace(want)) {
+	for part := range strings.FieldsSeq(strings.NewReplacer("map[", "", "]", "").Replace(want)) {
 		_, _ = fmt.Sscanf(part[strings.IndexByte(part, ':')+1:], "%d", &n)
 		sum += n
 	}
