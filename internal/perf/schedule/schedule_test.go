@@ -131,6 +131,13 @@ func TestSequences(t *testing.T) {
 	if _, err := NewSequences(SequenceOptions{Slots: 4, First: 5, Range: 3, Streams: []int{1}}, random); err == nil {
 		t.Error("four sequences with three ids")
 	}
+	// The end of a sequence may be on its way until its slot goes on: no other has its id before.
+	s, _ = NewSequences(SequenceOptions{Slots: 2, First: 7, Range: 2, Streams: []int{2}}, random)
+	for _, slot := range []int{0, 1, 1, 0, 0} {
+		if p, want := s.Next(slot), uint64(7+slot); p.ID != want {
+			t.Errorf("slot %d has sequence %d, want %d", slot, p.ID, want)
+		}
+	}
 	s, _ = NewSequences(SequenceOptions{Slots: 1, First: 1, Length: 10, Variation: 20, Streams: []int{3}}, random)
 	lengths, n := map[int]int{}, 0
 	for range 10_000 {

@@ -60,7 +60,7 @@ func NewSequences(o SequenceOptions, random *rand.Rand) (*Sequences, error) {
 func (s *Sequences) Next(i int) Place {
 	c := &s.slots[i]
 	if c.step == c.length {
-		*c = s.begin()
+		*c = s.begin(i)
 	}
 	p := Place{ID: c.id, Start: c.step == 0, Stream: c.stream, Step: c.step % s.streams[c.stream]}
 	c.step++
@@ -87,8 +87,8 @@ func (s *Sequences) Unfinished() []Place {
 	return all
 }
 
-func (s *Sequences) begin() slot {
-	c := slot{id: s.freeID(), stream: s.stream}
+func (s *Sequences) begin(i int) slot {
+	c := slot{id: s.freeID(i), stream: s.stream}
 	s.stream = (s.stream + 1) % len(s.streams)
 	c.length = s.streams[c.stream]
 	if s.length > 0 {
@@ -98,23 +98,25 @@ func (s *Sequences) begin() slot {
 	return c
 }
 
-// freeID is the next id that no slot uses.
-func (s *Sequences) freeID() uint64 {
+// freeID is the next id that no slot but i uses.
+func (s *Sequences) freeID(i int) uint64 {
 	for {
 		id := s.next
 		s.next++
 		if s.bound > 0 && s.next >= s.first+s.bound || s.next == 0 {
 			s.next = s.first
 		}
-		if !s.used(id) {
+		if !s.used(id, i) {
 			return id
 		}
 	}
 }
 
-func (s *Sequences) used(id uint64) bool {
-	for i := range s.slots {
-		if s.slots[i].id == id && s.slots[i].step < s.slots[i].length {
+// used reports whether a slot other than i has an id. It has it until it begins another
+// sequence: the last request of a sequence that has ended here may be on its way still.
+func (s *Sequences) used(id uint64, i int) bool {
+	for j := range s.slots {
+		if j != i && s.slots[j].id == id && s.slots[j].length > 0 {
 			return true
 		}
 	}
