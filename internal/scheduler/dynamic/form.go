@@ -65,6 +65,9 @@ walk:
 		oldest = min(oldest, e.queued)
 		if _, ok := slices.BinarySearch(b.preferred, all.size); ok {
 			best = formed{count: all.count, size: all.size, reason: stats.ClosedPreferred}
+			if all.size >= b.max { // preferred or not, it gets no larger
+				best.reason = stats.ClosedFull
+			}
 		}
 	}
 	late := b.delay > 0 && now-oldest >= b.delay
