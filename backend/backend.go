@@ -127,8 +127,11 @@ type Instance interface {
 	// final response is answered with it. With ErrNotBegun the batch goes back to
 	// the queue instead.
 	//
+	// A batch with Batch.Ended need not be waited for: Execute may return ErrStarted
+	// once the batch is on its way.
+	//
 	// Inputs are borrowed: they stay valid until the request's final response has
-	// been given and Execute has returned.
+	// been given and Execute has returned, or Ended been called after ErrStarted.
 	Execute(ctx context.Context, batch *Batch) error
 	Close() error
 }
@@ -204,6 +207,11 @@ type Capabilities struct {
 	// it may then run where a program sends a request that is answered later. It is
 	// asked once a load; nil: no.
 	Quick func(cfg *Config) bool
+	// Starts reports whether Execute of a model returns ErrStarted for each batch with
+	// Batch.Ended that it does not refuse, and waits for nothing: it may then run where a
+	// program sends a request that is answered later. Copies of the inputs may be made
+	// there. It is asked once a load; nil: no.
+	Starts func(cfg *Config) bool
 	// Lingers says that Execute may go on for long after its requests have been
 	// answered: it must not run where a client waits for it.
 	Lingers bool
@@ -261,6 +269,11 @@ type Batch struct {
 	// batch that a death has ended counts for the next life. 0 means that
 	// instances do not die.
 	Life uint64
+	// Ended, if not nil, allows Execute to return ErrStarted at once. Then it is called
+	// once, with what Execute would have returned, by whoever sees the end of the batch,
+	// who holds no lock: perhaps before Execute has returned. The batch is not the
+	// backend's any more when it is called.
+	Ended func(err error)
 	// Progress, if not nil, follows the batch where the return of Execute does not
 	// say enough. Its methods do not wait.
 	Progress Progress

@@ -26,13 +26,21 @@ type execution struct {
 	waits   bool // it was sent ahead and not begun yet
 	isOpen  bool // it is one of slot.open
 	begunAt int64
+
+	stats *stats.Version // nil where it does not count
+	life  *life
+	sent  int64            // when it was given to the backend
+	told  func(begun bool) // of one that is started: who is told of its end
+	ended func(error)      // see backend.Batch.Ended; made once
 }
 
 func (p *Pool) execution() *execution {
 	if e, ok := p.executions.Get().(*execution); ok {
 		return e
 	}
-	return &execution{requests: make([]*infer.Request, 0, 4), batch: backend.Batch{Requests: make([]*backend.Request, 0, 4)}}
+	e := &execution{requests: make([]*infer.Request, 0, 4), batch: backend.Batch{Requests: make([]*backend.Request, 0, 4)}}
+	e.ended = e.end
+	return e
 }
 
 // Execute is hop 5: it comes from scheduler.Scheduler.Enqueue (hop 4) and calls
@@ -49,6 +57,29 @@ func (p *Pool) ExecuteOne(instance int, r *infer.Request) (begun bool) {
 	e := p.execution()
 	e.requests = append(e.requests, r)
 	return p.run(p.at(instance), e, p.o.Stats)
+}
+
+// Starts reports whether Start leaves batches on their way.
+func (p *Pool) Starts() bool { return p.o.Starts && p.o.HangTimeout <= 0 }
+
+// Start is Execute that does not wait for the model, if it Starts. With started, ended is
+// called once with what Execute would have returned, by a goroutine of the backend, which
+// holds no lock: perhaps before Start has returned. Else begun is that.
+func (p *Pool) Start(instance int, requests []*infer.Request, ended func(begun bool)) (started, begun bool) {
+	e := p.execution()
+	e.requests = append(e.requests, requests...)
+	e.told = ended
+	if err := p.send(p.at(instance), e, p.o.Stats); err != backend.ErrStarted { //nolint:errorlint // it is returned as it is
+		return false, p.over(e, err)
+	}
+	return true, false
+}
+
+// end is the end of an execution that was started.
+func (e *execution) end(err error) {
+	told := e.told
+	e.life.end()
+	told(e.pool.over(e, err))
 }
 
 // Insist is Execute for a batch that cannot go to another instance: it waits
@@ -177,9 +208,19 @@ func (p *Pool) giveBack(e *execution) {
 }
 
 func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
+	return p.over(e, p.send(s, e, v))
+}
+
+// errAbandoned says that an execution does not come back. Its requests have been answered.
+var errAbandoned = errors.New("abandoned")
+
+// send gives a batch to the backend and returns its error: errAbandoned, and where the
+// execution is one that is started and has been, backend.ErrStarted, are for the caller to
+// look at; then e is not the caller's any more.
+func (p *Pool) send(s *slot, e *execution, v *stats.Version) error {
 	b := &e.batch
 	b.Scattered = p.o.Scattered
-	e.pool, e.slot = p, s
+	e.pool, e.slot, e.stats = p, s, v
 	b.Progress = e
 	now := backend.Now()
 	for _, r := range e.requests {
@@ -195,33 +236,42 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 	if p.Depth() > 1 || s.open.Load() == 0 {
 		e.taken() // else several may be on their way to it, and its worker says when they are there
 	}
-	l := s.life.Load()
-	err := p.gather(e)
-	if err == nil {
-		var abandoned bool
-		err, abandoned = p.execute(l, e)
-		if !abandoned && e.isOpen {
-			s.open.Add(-1)
+	e.life, e.sent = s.life.Load(), now
+	if err := p.gather(e); err != nil {
+		return err
+	}
+	err, abandoned := p.execute(e.life, e)
+	if !abandoned {
+		return err
+	}
+	p.finish(e, err)
+	for _, r := range e.requests {
+		if r.OnAbandoned != nil {
+			r.OnAbandoned(r)
 		}
-		if abandoned {
-			p.finish(e, err)
-			for _, r := range e.requests {
-				if r.OnAbandoned != nil {
-					r.OnAbandoned(r)
-				}
-			}
-			return true // what is left to do is done when the backend comes back, if it does
-		}
-		if errors.Is(err, backend.ErrNotBegun) {
-			// Whatever it is busy with, nothing is sent behind it for a while.
-			s.took.Store(heldUp)
-			p.giveBack(e)
-			return false
-		}
-		e.Begins() // what has ended had begun, whether anybody saw it or not
-		if e.begunAt != 0 {
-			now = e.begunAt
-		}
+	}
+	return errAbandoned
+}
+
+// over ends an execution, which has come back with err, and reports whether the instance
+// had begun it.
+func (p *Pool) over(e *execution, err error) (begun bool) {
+	if err == errAbandoned { //nolint:errorlint // it is returned as it is
+		return true // what is left to do is done when the backend comes back, if it does
+	}
+	b, s, v, now := &e.batch, e.slot, e.stats, e.sent
+	if e.isOpen {
+		s.open.Add(-1)
+	}
+	if errors.Is(err, backend.ErrNotBegun) {
+		// Whatever it is busy with, nothing is sent behind it for a while.
+		s.took.Store(heldUp)
+		p.giveBack(e)
+		return false
+	}
+	e.Begins() // what has ended had begun, whether anybody saw it or not
+	if e.begunAt != 0 {
+		now = e.begunAt
 	}
 	reuse := p.finish(e, err)
 	if v != nil && (err == nil || b.Ran) {
@@ -323,6 +373,6 @@ func (p *Pool) letGo(e *execution, reuse bool) {
 func (p *Pool) recycle(e *execution) {
 	clear(e.requests)
 	clear(e.batch.Requests)
-	*e = execution{requests: e.requests[:0], batch: backend.Batch{Requests: e.batch.Requests[:0]}}
+	*e = execution{requests: e.requests[:0], batch: backend.Batch{Requests: e.batch.Requests[:0]}, ended: e.ended}
 	p.executions.Put(e)
 }

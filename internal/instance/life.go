@@ -75,8 +75,12 @@ func (l *life) end() {
 func (p *Pool) execute(l *life, e *execution) (err error, abandoned bool) {
 	if p.o.HangTimeout <= 0 {
 		l.begin(e.requests[0].Times.ComputeStart)
-		err = p.invoke(l, &e.batch)
-		l.end()
+		if e.told != nil {
+			e.batch.Ended = e.ended
+		}
+		if err = p.invoke(l, &e.batch); err != backend.ErrStarted { //nolint:errorlint // it is returned as it is
+			l.end()
+		}
 		return err, false
 	}
 	c := &attempt{l: l, e: e, done: make(chan struct{}), given: make(chan struct{})}

@@ -48,6 +48,9 @@ type Options struct {
 	// Batching says whether tensors have a batch dimension.
 	Batching  bool
 	Decoupled bool
+	// Starts says that the backend does not wait for what it executes, see
+	// backend.Capabilities.
+	Starts bool
 	// Parallel has instances made side by side although the backend is serial.
 	Parallel bool
 	// Limits says when an instance may run; nil without a rate limiter. Executions

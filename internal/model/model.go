@@ -243,6 +243,7 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 		Settings: o.Settings, Model: m.loaded, Capabilities: can, Instances: o.BackendConfig.Instances,
 		Ragged: m.io.ragged, BatchInputs: c.BatchInputs, Scattered: o.BackendConfig.Scattered, Batching: c.MaxBatchSize > 0,
 		Decoupled: c.Decoupled, Parallel: can.Parallel != nil && can.Parallel(&o.BackendConfig),
+		Starts: can.Starts != nil && can.Starts(&o.BackendConfig),
 		Limits: m.limits, Allocator: m.allocator, Stats: m.stats, Logger: m.logger,
 	}
 	if len(samples) > 0 {

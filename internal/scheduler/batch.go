@@ -23,6 +23,9 @@ type Batch[E any] struct {
 
 	// Requests is the loop's: those of the entries that somebody still waits for.
 	Requests []*infer.Request
+	// Ended is the loop's too: what it is told by of the end of a batch that it has
+	// started. It is made once.
+	Ended func(begun bool)
 }
 
 // Reset empties the batch for its next use; it keeps its memory. Who forms the next

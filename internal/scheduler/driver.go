@@ -46,6 +46,11 @@ type Driver[E any] struct {
 type Events[E any] struct {
 	// Execute leads to hop 5.
 	Execute func(*Batch[E])
+	// Start is Execute that does not wait: true when Driver.Ended will be called, with the
+	// batch, by another goroutine. Starts reports, with the lock held, whether a batch is
+	// one for Start. Both are nil for a batcher that starts none.
+	Start  func(*Batch[E]) bool
+	Starts func(*Batch[E]) bool
 	// Done says that a batch has been executed, or has come back.
 	Done func(now int64, x *Batch[E], fx *Effects[E]) (wake int64)
 	// Step does what has become due.
@@ -85,8 +90,16 @@ func (d *Driver[E]) ClosedLocked() bool { return d.closed }
 // which it returns, sets the alarm and lets go of the lock. Then it answers who
 // has failed and tells other models that it is their turn.
 func (d *Driver[E]) End(wake int64, mine *E) (own *Batch[E]) {
+	return d.end(wake, mine, nil)
+}
+
+// EndAndStart is End for who must not wait: the batch with the entry mine is started on
+// the calling goroutine, if it can be.
+func (d *Driver[E]) EndAndStart(wake int64, mine *E) { d.start(d.end(wake, mine, d.on.Starts)) }
+
+func (d *Driver[E]) end(wake int64, mine *E, may func(*Batch[E]) bool) (own *Batch[E]) {
 	if d.fx.First != nil {
-		own = d.handLocked(mine)
+		own = d.handLocked(mine, may)
 	}
 	if len(d.leave) > 0 {
 		d.vacateLocked()
@@ -106,16 +119,36 @@ func (d *Driver[E]) End(wake int64, mine *E) (own *Batch[E]) {
 func (d *Driver[E]) Run(x *Batch[E]) {
 	for x != nil {
 		d.on.Execute(x)
-		x = d.done(x, false)
+		x = d.done(x, leaver)
 	}
 }
 
-// done says that a batch has been executed; a runner gets the next one.
-func (d *Driver[E]) done(x *Batch[E], runner bool) (next *Batch[E]) {
+// Ended says that a batch that was started has ended. What follows from that is started,
+// too, on the calling goroutine.
+func (d *Driver[E]) Ended(x *Batch[E]) { d.start(d.done(x, starter)) }
+
+// start starts a batch. One that comes to nothing has ended with that.
+func (d *Driver[E]) start(x *Batch[E]) {
+	for x != nil && !d.on.Start(x) {
+		x = d.done(x, starter)
+	}
+}
+
+// role is what a goroutine that has executed a batch does next.
+type role uint8
+
+const (
+	leaver  role = iota // something else
+	runner              // it runs the next batch, or waits for one
+	starter             // it starts the next batch, or does something else
+)
+
+// done says that a batch has been executed.
+func (d *Driver[E]) done(x *Batch[E], by role) (next *Batch[E]) {
 	now := backend.Now()
 	d.mu.Lock()
 	wake := d.on.Done(now, x, &d.fx)
-	if runner {
+	if by == runner || by == starter && d.fx.First != nil && d.on.Starts(d.fx.First) {
 		if next = d.fx.take(); next != nil {
 			d.stats.Closed(next.Reason)
 		} else {
@@ -147,12 +180,13 @@ func (d *Driver[E]) Soon() {
 	}
 }
 
-// handLocked gives the batches to runners.
-func (d *Driver[E]) handLocked(mine *E) (own *Batch[E]) {
+// handLocked gives the batches to runners, except one with the entry mine; may, if not
+// nil, says whether it is for the caller.
+func (d *Driver[E]) handLocked(mine *E, may func(*Batch[E]) bool) (own *Batch[E]) {
 	for x := d.fx.First; x != nil; {
 		next := x.Next
 		d.stats.Closed(x.Reason)
-		if mine != nil && own == nil && slices.Contains(x.Entries, mine) {
+		if mine != nil && own == nil && slices.Contains(x.Entries, mine) && (may == nil || may(x)) {
 			own = x
 		} else {
 			d.runLocked(x)
@@ -207,7 +241,7 @@ func (d *Driver[E]) serve(x *Batch[E]) {
 	for ok := true; ok; x, ok = <-d.work {
 		for x != nil {
 			d.on.Execute(x)
-			x = d.done(x, true)
+			x = d.done(x, runner)
 		}
 	}
 }

@@ -137,9 +137,12 @@ func (f *batchFrames) notBegun(h wire.Header) error {
 	case !w.batches.Untouched(b):
 		fault.Detail = "the batch was answered"
 	default:
-		copies := w.notBegun(b)
+		started, copies := b.Started, w.notBegun(b)
 		f.work.unlock()
 		releaseBuffers(copies)
+		if started {
+			over(b)
+		}
 		return nil
 	}
 	f.work.unlock()

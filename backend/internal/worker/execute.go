@@ -195,13 +195,16 @@ func releaseCopies(copies []inflight.Copy) {
 
 // Execute sends the batch and waits until the worker can take another one. By then every
 // request has been answered, unless the model is decoupled. When Execute returns an
-// error, the caller answers with it the requests that have no final response. ctx is the
+// error, the caller answers with it the requests that have no final response. A batch with
+// Ended is sent only, unless it is gathered or has a Timeout. ctx is the
 // server's: its end cancels the requests. A worker that does not come back within the
 // grace period is given up then; until then it still reads the inputs.
 func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	c := i.conn
 	b, _ := batches.Get().(*batch)
 	b.Batch, b.Instance = from, i
+	b.Started = from.Ended != nil && !i.Gather && i.Timeout <= 0
+	started := b.Started // once it has been sent, b may be another batch
 	b.Chained = len(from.Requests) > 0 && from.Requests[0].Caller.Waits
 	var err error
 	if i.Gather {
@@ -220,6 +223,9 @@ func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 		releaseCopies(b.Copies)
 		recycle(b)
 		return err
+	}
+	if started {
+		return backend.ErrStarted
 	}
 	if i.Timeout > 0 {
 		id := b.ID
@@ -268,8 +274,21 @@ func (c *Conn) send(ctx context.Context, b *batch) error {
 	w.watch(ctx, b)
 	w.cancelSoon()
 	b.Batch.InputEnd = backend.Now()
-	s.out.flushBatch(i.pipeline.Len(), len(w.instances) <= loneInstances)
+	if b.Started {
+		// Nobody is about to read, and who sends has other things to do.
+		s.turns.background()
+		s.out.flushNow()
+	} else {
+		s.out.flushBatch(i.pipeline.Len(), len(w.instances) <= loneInstances)
+	}
 	return nil
+}
+
+// over tells who has started a batch that it has ended. The caller holds no lock.
+func over(b *batch) {
+	ended, err := b.Batch.Ended, b.Err
+	recycle(b)
+	ended(err)
 }
 
 func noAnswer(inst *Instance, open int) error {

@@ -56,8 +56,12 @@ func (f *batchFrames) settle(b *batch, err error) {
 	}
 	w := f.work.lock()
 	b.Err = err
+	started := b.Started
 	w.ended(b)
 	f.work.unlock()
+	if started {
+		over(b)
+	}
 }
 
 // expire answers the requests of a batch that is not back in time. The inputs
@@ -122,16 +126,23 @@ func (f *batchFrames) returnAbandoned(id uint64) {
 // takeBack ends the batches that instances have been forbidden and have not begun.
 func (f *batchFrames) takeBack(list []recall) {
 	var copies []*tensor.Buffer
+	var started []*batch
 	w := f.work.lock()
 	for _, r := range list {
 		if i := r.instance; i.Board != nil {
 			for _, b := range w.batches.Recalled(i.pipeline, i.begun(), r.last) {
+				if b.Started {
+					started = append(started, b)
+				}
 				copies = append(copies, w.notBegun(b)...)
 			}
 		}
 	}
 	f.work.unlock()
 	releaseBuffers(copies)
+	for _, b := range started {
+		over(b)
+	}
 }
 
 // fail answers everything that the worker has, which is gone.

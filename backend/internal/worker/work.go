@@ -90,13 +90,17 @@ func (w *work) serves(i *Instance) (all []any) {
 	return all
 }
 
-// ended marks the batch as ended and wakes its Execute if that waits.
+// ended marks the batch as ended and wakes its Execute if that waits. Where none does,
+// the caller calls over, without the lock; who reads goes on to, since the next such batch
+// would find nobody who does.
 func (w *work) ended(b *batch) {
 	w.unwatch(b)
-	w.turns.ended(b)
+	if !b.Started {
+		w.turns.ended(b)
+	}
 }
 
-// notBegun ends a batch that the worker has not begun.
+// notBegun ends a batch that the worker has not begun, as ended does.
 func (w *work) notBegun(b *batch) (copies []*tensor.Buffer) {
 	copies = w.batches.NotBegun(b)
 	w.limitEnded(b.Instance, b.ID)

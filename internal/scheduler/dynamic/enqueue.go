@@ -10,7 +10,8 @@ import (
 )
 
 // Enqueue queues a request, or runs it at once if it completes a batch for an
-// idle instance, unless its goroutine has more to do; see scheduler.Scheduler.
+// idle instance, unless its goroutine has more to do: then it starts it, where
+// the instances can. See scheduler.Scheduler.
 func (s *Scheduler) Enqueue(r *infer.Request) error {
 	if r.Cancelled() {
 		r.Fail(scheduler.ErrCancelled(), infer.Canceled)
@@ -37,7 +38,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	if s.order != nil {
 		e.own.Ticket = s.order.Add(r)
 	}
-	if s.core.crowded() {
+	if !r.Detached && s.core.crowded() {
 		// Others are about to bring their requests: those that can run at once do so
 		// first, and the batch takes them along. It costs a lone request nothing.
 		life := e.own.Life
@@ -57,6 +58,10 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		if r.Ctx != nil {
 			s.drive.WatchLaterLocked(now, r.Ctx, e, &e.own)
 		}
+	}
+	if r.Detached && s.executor.Starts() {
+		s.drive.EndAndStart(wake, e)
+		return nil
 	}
 	mine := e
 	if r.Background {

@@ -47,7 +47,17 @@ type Executor interface {
 	Execute(instance int, requests []*infer.Request) (begun bool)
 	// ExecuteOne is Execute for a batch of one request.
 	ExecuteOne(instance int, r *infer.Request) (begun bool)
+	// Starts reports whether Start leaves batches on their way.
+	Starts() bool
+	// Start is Execute that does not wait for the model. With started, ended is called
+	// once with what Execute would have returned, by another goroutine and perhaps before
+	// Start has returned; else begun is that.
+	Start(instance int, requests []*infer.Request, ended func(begun bool)) (started, begun bool)
 }
+
+// mostStarted is how many bytes of inputs a batch may have that is started: they may be
+// copied, for which neither a program's thread nor who reads a worker's answers is to wait.
+const mostStarted = 64 << 10
 
 // Scheduler is the dynamic batcher around its state machine. A request that finds
 // an idle instance runs on the goroutine that brought it, without a switch;
@@ -83,7 +93,7 @@ func New(o Options) *Scheduler {
 		s.core.strategize()
 	}
 	s.drive = scheduler.NewDriver(o.Executor, o.Stats, scheduler.Events[entry]{
-		Execute: s.execute, Done: s.done, Step: s.stepped, Fail: s.expired, Vacant: func(i int) bool { return s.core.load[i] == 0 },
+		Execute: s.execute, Start: s.start, Starts: s.starts, Done: s.done, Step: s.stepped, Fail: s.expired, Vacant: func(i int) bool { return s.core.load[i] == 0 },
 		Cancel: s.cancelled, Queued: func(e *entry) bool { return e.list != nil },
 	})
 	o.Executor.OnUp(s.drive.Soon)
@@ -158,8 +168,50 @@ func (s *Scheduler) overLocked(x *batch, fx *effects) {
 	fx.After = append(fx.After, func() { s.refuse(over) })
 }
 
-// execute leads to hop 5, with those of the batch that someone still waits for.
+// execute leads to hop 5.
 func (s *Scheduler) execute(x *batch) {
+	requests := s.leave(x)
+	switch len(requests) {
+	case 0:
+	case 1:
+		x.Back = !s.executor.ExecuteOne(x.Instance, requests[0])
+	default:
+		x.Back = !s.executor.Execute(x.Instance, requests)
+	}
+}
+
+// starts reports whether a batch is one for start. It is called with the lock held.
+func (s *Scheduler) starts(x *batch) bool {
+	bytes := 0
+	for _, e := range x.Entries {
+		for i := range e.request.Inputs {
+			bytes += e.request.Inputs[i].Size()
+		}
+	}
+	return bytes <= mostStarted && s.executor.Starts()
+}
+
+// start leads to hop 5 without a wait.
+func (s *Scheduler) start(x *batch) bool {
+	requests := s.leave(x)
+	if len(requests) == 0 {
+		return false
+	}
+	if x.Ended == nil {
+		x.Ended = func(begun bool) {
+			x.Back = !begun
+			s.drive.Ended(x)
+		}
+	}
+	started, begun := s.executor.Start(x.Instance, requests, x.Ended)
+	if !started {
+		x.Back = !begun
+	}
+	return started
+}
+
+// leave takes a batch out of the queue. It returns those that someone still waits for.
+func (s *Scheduler) leave(x *batch) []*infer.Request {
 	requests := x.Requests[:0]
 	for _, e := range x.Entries {
 		e.own.Left(s.stats)
@@ -176,13 +228,7 @@ func (s *Scheduler) execute(x *batch) {
 	if len(requests) > 0 {
 		requests[0].Placed = x.Placed
 	}
-	switch len(requests) {
-	case 0:
-	case 1:
-		x.Back = !s.executor.ExecuteOne(x.Instance, requests[0])
-	default:
-		x.Back = !s.executor.Execute(x.Instance, requests)
-	}
+	return requests
 }
 
 // expired answers the requests whose time was up.

@@ -45,6 +45,12 @@ func (f *fake) Up(i int) bool { return f.up == nil || f.up(i) }
 
 func (f *fake) OnUp(up func()) { f.onUp = up }
 
+func (f *fake) Starts() bool { return false }
+
+func (f *fake) Start(int, []*infer.Request, func(bool)) (started, begun bool) {
+	panic("it does not start")
+}
+
 func (f *fake) ExecuteOne(instance int, r *infer.Request) bool {
 	return f.Execute(instance, []*infer.Request{r})
 }

@@ -15,6 +15,7 @@ type Batch[I any] struct {
 	Copies   []Copy          // of a gathered batch; those of requests are in Request
 	Outputs  []tensor.Tensor // of a gathered batch, to be divided
 	Context  <-chan struct{} // closed when the context ends that it runs under; nil for never
+	Started  bool            // no Execute waits for it: whoever ends it calls Batch.Ended
 	Chained  bool            // a model waits for its answer with all its thread: part of a chain of calls
 
 	Err   error            // what became of it

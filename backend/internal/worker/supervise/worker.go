@@ -260,11 +260,24 @@ func (w *Worker) Execute(ctx context.Context, batch *backend.Batch) error {
 func (w *Worker) ExecuteAs(ctx context.Context, batch *backend.Batch, as func(*worker.Instance) *worker.Instance) error {
 	w.mu.Lock()
 	inst, coming := w.inst, w.comingLocked()
+	var refusal error
+	if inst == nil {
+		refusal = w.refuseLocked()
+	}
 	w.mu.Unlock()
 	if w.spec.Report != nil && coming {
 		w.report() // the next one comes only when it is there
 		return backend.ErrNotBegun
 	}
+	if batch.Ended != nil && w.spec.Report != nil {
+		if refusal != nil {
+			return refusal
+		}
+		if run := as(inst); run != nil {
+			return w.start(ctx, inst, run, batch)
+		}
+	}
+	batch.Ended = nil // what has not been begun waits here for the next worker
 	var err error
 	for {
 		if inst == nil {
@@ -298,6 +311,29 @@ func (w *Worker) ExecuteAs(ctx context.Context, batch *backend.Batch, as func(*w
 			return err
 		}
 	}
+}
+
+// start sends a batch that is not waited for to one of the instances of inst's process.
+func (w *Worker) start(ctx context.Context, inst, run *worker.Instance, batch *backend.Batch) error {
+	batch.Life = inst.Life
+	ended := batch.Ended
+	batch.Ended = func(err error) {
+		if err != nil && inst.Conn().Err() != nil {
+			batch.Life++
+			w.report()
+		}
+		if err == nil && !w.success.Load() {
+			w.success.Store(true)
+		}
+		ended(err)
+	}
+	err := run.Execute(ctx, batch)
+	if errors.Is(err, worker.ErrEnded) { // it was not sent
+		batch.Life++
+		w.report()
+		return backend.ErrNotBegun
+	}
+	return err
 }
 
 // Living returns the connection with the process, nil while there is none.
