@@ -127,7 +127,9 @@ func (d *driver) Capabilities() backend.Capabilities {
 		return backend.Capabilities{Depth: hostedDepth, Count: 1, Gather: true, Completes: true, CopiesOutputs: true, UsesGPU: d.hosted.UsesGPU}
 	}
 	// a model that wants a GPU says so, as in Triton
-	return backend.Capabilities{Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU", Starts: starts}
+	return backend.Capabilities{
+		Completes: true, CopiesOutputs: true, KeepsOrder: true, TakesDevice: takesDevice, Kind: "KIND_CPU", Starts: starts,
+	}
 }
 
 // starts reports whether batches of a model are sent to its worker without a wait. Those of

@@ -93,8 +93,8 @@ func New(o Options) *Scheduler {
 		s.core.strategize()
 	}
 	s.drive = scheduler.NewDriver(o.Executor, o.Stats, scheduler.Events[entry]{
-		Execute: s.execute, Start: s.start, Starts: s.starts, Done: s.done, Step: s.stepped, Fail: s.expired, Vacant: func(i int) bool { return s.core.load[i] == 0 },
-		Cancel: s.cancelled, Queued: func(e *entry) bool { return e.list != nil },
+		Execute: s.execute, Start: s.start, Starts: s.starts, Done: s.done, Step: s.stepped, Fail: s.expired,
+		Vacant: func(i int) bool { return s.core.load[i] == 0 }, Cancel: s.cancelled, Queued: func(e *entry) bool { return e.list != nil },
 	})
 	o.Executor.OnUp(s.drive.Soon)
 	if o.Config.PreserveOrdering {
