@@ -207,10 +207,10 @@ type Capabilities struct {
 	// it may then run where a program sends a request that is answered later. It is
 	// asked once a load; nil: no.
 	Quick func(cfg *Config) bool
-	// Starts reports whether Execute of a model returns ErrStarted for each batch with
-	// Batch.Ended that it does not refuse, and waits for nothing: it may then run where a
-	// program sends a request that is answered later. Copies of the inputs may be made
-	// there. It is asked once a load; nil: no.
+	// Starts reports whether Execute of a model never waits for a batch with Batch.Ended:
+	// it returns ErrStarted or an error. The server then may call Execute on the thread of
+	// a program that sends a request and does not wait for the answer. Execute may copy
+	// inputs there. Starts is called once a load; nil: no.
 	Starts func(cfg *Config) bool
 	// Lingers says that Execute may go on for long after its requests have been
 	// answered: it must not run where a client waits for it.
@@ -269,10 +269,10 @@ type Batch struct {
 	// batch that a death has ended counts for the next life. 0 means that
 	// instances do not die.
 	Life uint64
-	// Ended, if not nil, allows Execute to return ErrStarted at once. Then it is called
-	// once, with what Execute would have returned, by whoever sees the end of the batch,
-	// who holds no lock: perhaps before Execute has returned. The batch is not the
-	// backend's any more when it is called.
+	// If Ended is not nil, Execute may return ErrStarted at once. The backend then calls
+	// Ended once, when the batch has ended, with what Execute would have returned. It holds
+	// no lock, and may call it before Execute has returned. From that call on the batch is
+	// not the backend's any more.
 	Ended func(err error)
 	// Progress, if not nil, follows the batch where the return of Execute does not
 	// say enough. Its methods do not wait.

@@ -87,8 +87,8 @@ func AsError(err error) *Error {
 // begun and will not: its requests are as they were, and are queued again.
 var ErrNotBegun error = &Error{Code: Unavailable, Message: "the instance has not begun the batch"}
 
-// ErrStarted is returned by Instance.Execute for a batch that is on its way, and of whose
-// end Batch.Ended will tell.
+// ErrStarted is returned by Instance.Execute for a batch that has been started. The
+// backend calls Batch.Ended at its end.
 var ErrStarted = errors.New("the batch has been started")
 
 // ErrProcessEnded is the Cause of the error of requests that the process of a model had when it

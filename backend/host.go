@@ -43,8 +43,8 @@ type Host interface {
 	Metric(family MetricFamily, labels map[string]string) (Metric, error)
 }
 
-// Pinner is a Responder that wants to know which version of the model serves the request
-// that it was given to Host.Infer with.
+// Pinner is a Responder that is told which version of the model serves the request that
+// Host.Infer was called with.
 type Pinner interface {
 	Responder
 	// Pinned is called at most once, before Respond, with a version above 0.

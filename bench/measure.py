@@ -97,8 +97,8 @@ class Runner:
             return
         h1 = self.scenario.protocol == "json"
         self.answer_bytes = load.answer_size(self.url, self.body.path, self.body.headers, self.log, h1)
-        lanes = self.scenario.connections * self.scenario.streams
-        count = 3 * lanes if self.scenario.elements > 1000 else 200 * lanes
+        streams = self.scenario.connections * self.scenario.streams
+        count = 3 * streams if self.scenario.elements > 1000 else 200 * streams
         # Few requests on cold connections give a low rate: a second, longer run corrects it.
         self.rate = self._h2load(count).rps
         self.rate = self._h2load(self.requests_for(0.5)).rps
@@ -127,8 +127,8 @@ class Runner:
 
     def requests_for(self, seconds):
         """A whole number of requests for every stream, about seconds long."""
-        lanes = self.scenario.connections * self.scenario.streams
-        return max(4, round(self.rate * seconds / lanes)) * lanes
+        streams = self.scenario.connections * self.scenario.streams
+        return max(4, round(self.rate * seconds / streams)) * streams
 
     def generate(self, seconds):
         """One run of the load generator, about seconds long."""

@@ -9,13 +9,13 @@ import (
 	"github.com/nesoserve/neso/backend/internal/library"
 )
 
-// api is an open treelite library: its functions by place.
+// api is an open treelite library: its functions by index.
 type api struct {
 	path      string
 	functions [fnCount]library.Function
 }
 
-// Places of the functions.
+// Indices of the functions.
 const (
 	fnGetLastError = iota
 	fnLoadXGBoostLegacy
@@ -65,10 +65,10 @@ func openAPI(lib *library.Library) (*api, error) {
 // says of a failure. The message belongs to the thread.
 //
 //go:uintptrescapes
-func (a *api) call(place int, args ...uintptr) error {
+func (a *api) call(index int, args ...uintptr) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if int32(a.functions[place].CallWith(args)) != 0 {
+	if int32(a.functions[index].CallWith(args)) != 0 {
 		return a.lastError()
 	}
 	return nil
@@ -88,12 +88,12 @@ func (a *api) lastError() error {
 }
 
 // text returns a string that a function leaves.
-func (a *api) text(place int, handle uintptr) (string, error) {
+func (a *api) text(index int, handle uintptr) (string, error) {
 	out := new(uintptr)
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	pins.Pin(out)
-	if err := a.call(place, handle, uintptr(unsafe.Pointer(out))); err != nil {
+	if err := a.call(index, handle, uintptr(unsafe.Pointer(out))); err != nil {
 		return "", err
 	}
 	return library.GoString(*out), nil

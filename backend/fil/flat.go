@@ -212,9 +212,9 @@ func lessThan[T real](t T, operator int8) (T, bool) {
 	return 0, false
 }
 
-// lanes is how many rows walk a tree together: each waits for its own node, so
+// rowsAtOnce is how many rows walk a tree together: each waits for its own node, so
 // that the processor has others' to look at meanwhile.
-const lanes = 4
+const rowsAtOnce = 4
 
 // stride is after how many levels they look whether all have arrived: trees may
 // have one long branch.
@@ -227,7 +227,7 @@ func (g *flat[T]) predict(in []T, features, rows int, out []T) {
 	nodes, leaves := g.nodes, g.leaves
 	for _, root := range g.roots {
 		r := 0
-		for ; r+lanes <= rows; r += lanes {
+		for ; r+rowsAtOnce <= rows; r += rowsAtOnce {
 			a, b, c, d := in[r*features:][:features], in[(r+1)*features:][:features], in[(r+2)*features:][:features], in[(r+3)*features:][:features]
 			i, j, k, l := root.at, root.at, root.at, root.at
 			for left := root.depth; left > 0; left -= stride {

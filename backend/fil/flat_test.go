@@ -50,7 +50,7 @@ func TestFlatForests(t *testing.T) {
 	if out, err := exec.Command(python, "-c", forests, dir).CombinedOutput(); err != nil {
 		t.Skipf("forests cannot be trained here: %s", out)
 	}
-	lib, err := Spec.Open(library.Places{Python: librarytest.Interpreter})
+	lib, err := Spec.Open(library.Locations{Python: librarytest.Interpreter})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -97,7 +97,7 @@ func TestLessThan(t *testing.T) {
 
 // BenchmarkForest is eight rows through 500 trees, by both ways.
 func BenchmarkForest(b *testing.B) {
-	lib, err := Spec.Open(library.Places{Python: librarytest.Interpreter})
+	lib, err := Spec.Open(library.Locations{Python: librarytest.Interpreter})
 	if err != nil {
 		b.Skip(err)
 	}

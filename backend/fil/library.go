@@ -25,7 +25,7 @@ var Spec = library.Spec{
 
 // library returns the opened library that a model uses.
 func (d *driver) library(cfg *backend.Config) (*api, error) {
-	return d.libraries.Get(&Spec, Spec.PlacesFor(cfg, d.server, d.options.Interpreter), openAPI)
+	return d.libraries.Get(&Spec, Spec.LocationsFor(cfg, d.server, d.options.Interpreter), openAPI)
 }
 
 // Describe looks for the library and says what it is.

@@ -10,9 +10,9 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// beamsCopy is the network as the library runs it, of a model whose texts are computed together:
-// searches of beams need it. It is loaded for the first one, and freed some time after the last
-// one, for it has weights of its own.
+// beamsCopy is a second copy of the network of a model whose texts are computed
+// together: the library searches beams in it. It has weights of its own, so it is
+// loaded for the first search, and freed some time after the last one.
 type beamsCopy struct {
 	load func() (*network, error)
 	free func(*network)

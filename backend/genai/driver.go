@@ -16,7 +16,7 @@ type Options = library.Options
 func New(o Options) backend.Driver {
 	return backend.Driver{
 		Name: Spec.Backend, Isolated: true, OwnCode: ownCode, CheckParameter: checkParameter,
-		Parameters: []string{Spec.Parameter, paramSequences, paramCache, paramLanes, paramTogether}, Settings: []string{},
+		Parameters: []string{Spec.Parameter, paramSequences, paramCache, paramThreads, paramTogether}, Settings: []string{},
 		Files: []string{Spec.Parameter},
 		Open: func(_ context.Context, host backend.Host, s backend.Settings) (backend.Backend, error) {
 			return &driver{options: o, host: host, server: s}, nil

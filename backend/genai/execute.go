@@ -8,7 +8,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// instance takes requests of a model. All instances of a version share its places.
+// instance takes requests of a model. All instances of a version share its admission.
 type instance struct {
 	model   *model
 	running sync.WaitGroup
@@ -17,8 +17,8 @@ type instance struct {
 
 func newInstance(m *model) (*instance, error) { return &instance{model: m}, nil }
 
-// Execute implements backend.Instance: it reads the requests and waits until they have their
-// places. What is written for them comes later.
+// Execute implements backend.Instance: it reads the requests and waits until they are
+// admitted. What is written for them comes later.
 func (in *instance) Execute(_ context.Context, batch *backend.Batch) error {
 	for _, r := range batch.Requests {
 		if err := in.begin(r); err != nil {
@@ -36,12 +36,12 @@ func (in *instance) begin(r *backend.Request) error {
 	}
 	need := m.cost(t)
 	gone := func() bool { return r.Cancelled() || in.closed.Load() }
-	if err := m.places.take(need, gone); err != nil {
+	if err := m.admission.take(need, gone); err != nil {
 		return err
 	}
 	in.running.Go(func() {
 		err := in.write(r, t, gone)
-		m.places.giveBack(need)
+		m.admission.giveBack(need)
 		if err != nil {
 			_ = r.Respond(&backend.Response{Err: backend.AsError(err)}, true)
 		}

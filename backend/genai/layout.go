@@ -13,8 +13,8 @@ import (
 	"github.com/nesoserve/neso/internal/processors"
 )
 
-// separately are the types of models whose network changes at a length, and a length below it: the
-// library computes the text anew from there on.
+// separately has the types of models whose network changes at a length, with a length
+// below it. From there on the library computes the text anew.
 var separately = map[string]int{"phi3": 4096, "phimoe": 4096, "phi3small": 8192}
 
 // plainOptions are those of session_options that are obeyed here.

@@ -40,7 +40,7 @@ func setDefault(name, value string) {
 
 // library returns the opened library that a model uses.
 func (d *driver) library(cfg *backend.Config) (*api, error) {
-	return d.libraries.Get(&Spec, Spec.PlacesFor(cfg, d.server, d.options.Interpreter), func(lib *library.Library) (*api, error) {
+	return d.libraries.Get(&Spec, Spec.LocationsFor(cfg, d.server, d.options.Interpreter), func(lib *library.Library) (*api, error) {
 		a, err := openAPI(lib)
 		if err == nil {
 			d.host.Logger().Info("ONNX Runtime GenAI opened", slog.String("library", lib.Path), slog.String("found", lib.Source),
@@ -52,7 +52,7 @@ func (d *driver) library(cfg *backend.Config) (*api, error) {
 
 // openRuntime opens ONNX Runtime, on which the library runs: it looks for it while it is being
 // opened, beside itself and in the system alone, and ends the process where it is not there.
-func openRuntime(path string, p library.Places) error {
+func openRuntime(path string, p library.Locations) error {
 	setDefault(variableNoTelemetry, "1")
 	ort, err := onnxruntime.Spec.Open(p)
 	if err == nil {

@@ -31,7 +31,7 @@ const (
 // asked for.
 type mailbox struct {
 	gone  func() bool
-	every time.Duration // how often who waits looks at gone
+	every time.Duration // how often next calls gone while it waits
 
 	mu     sync.Mutex
 	pieces []piece

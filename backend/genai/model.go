@@ -36,11 +36,11 @@ type network struct {
 
 // model is one loaded version.
 type model struct {
-	driver  *driver
-	cfg     backend.Config
-	network *network
-	places  *places
-	lanes   chan struct{} // has room for as many generators as compute at once
+	driver    *driver
+	cfg       backend.Config
+	network   *network
+	admission *admission
+	computing chan struct{} // has room for as many generators as compute at once
 	// Who computes the texts: the library's engine, or ours; with neither each has a generator.
 	engine   *engine
 	together *together
@@ -113,7 +113,7 @@ func (d *driver) stepper(cfg *backend.Config, n *network, l limits) (st *step.Ne
 		return nil, errors.New("it has adapters")
 	}
 	log := d.host.Logger()
-	places := onnxruntime.Spec.PlacesFor(nil, d.server, d.options.Interpreter) // as openRuntime has it
+	places := onnxruntime.Spec.LocationsFor(nil, d.server, d.options.Interpreter) // as openRuntime has it
 	r, err := d.runtimes.Get(&onnxruntime.Spec, places, func(lib *library.Library) (*onnxruntime.Runtime, error) {
 		return onnxruntime.OpenRuntime(lib, log)
 	})
@@ -129,7 +129,7 @@ func (d *driver) stepper(cfg *backend.Config, n *network, l limits) (st *step.Ne
 
 // newModel takes the network over.
 func (d *driver) newModel(cfg *backend.Config, n *network, st *step.Network, l limits) (*model, error) {
-	m := &model{driver: d, cfg: *cfg, network: n, lanes: make(chan struct{}, l.lanes)}
+	m := &model{driver: d, cfg: *cfg, network: n, computing: make(chan struct{}, l.threads)}
 	if e := n.settings.Engine.Dynamic; e != nil {
 		var err error
 		if m.engine, err = newEngine(n); err != nil {
@@ -146,7 +146,7 @@ func (d *driver) newModel(cfg *backend.Config, n *network, st *step.Network, l l
 	}
 	m.gauge = m.newGauge(l.cache)
 	m.beams.load, m.beams.free = m.loadForBeams, m.freeForBeams
-	m.places = newPlaces(cfg.Name, l, n.perToken, m.gauge.set)
+	m.admission = newAdmission(cfg.Name, l, n.perToken, m.gauge.set)
 	if st != nil {
 		m.together = newTogether(n, st, l)
 	}

@@ -198,7 +198,7 @@ func ownCode(cfg *backend.Config) string {
 const (
 	paramSequences = "max_sequences"
 	paramCache     = "cache_memory_mb"
-	paramLanes     = "generator_threads"
+	paramThreads   = "generator_threads"
 	paramTogether  = "continuous_batching"
 )
 
@@ -206,7 +206,7 @@ const (
 type limits struct {
 	sequences int
 	cache     int64 // bytes of keys and values
-	lanes     int   // generators that compute at once
+	threads   int   // generators that compute at once
 	alone     bool  // texts are never computed together
 }
 
@@ -219,7 +219,7 @@ const (
 )
 
 func parseLimits(cfg *backend.Config) (limits, error) {
-	l := limits{sequences: defaultSequences, cache: defaultCache, lanes: 1}
+	l := limits{sequences: defaultSequences, cache: defaultCache, threads: 1}
 	for _, p := range []struct {
 		name string
 		most int64
@@ -227,7 +227,7 @@ func parseLimits(cfg *backend.Config) (limits, error) {
 	}{
 		{paramSequences, mostSequences, func(v int64) { l.sequences = int(v) }},
 		{paramCache, 1 << 30, func(v int64) { l.cache = v << 20 }},
-		{paramLanes, 256, func(v int64) { l.lanes = int(v) }},
+		{paramThreads, 256, func(v int64) { l.threads = int(v) }},
 	} {
 		text, ok := cfg.Parameters[p.name]
 		if !ok {

@@ -48,9 +48,9 @@ type writing struct {
 	ended  bool
 }
 
-// lookSeldom is how often a writer looks whether it is still wanted: [together.leave] does so before
-// each token. A timer that ends more often keeps the scheduler of Go from its sleep, which costs
-// what computes a part of a core.
+// lookSeldom is how often a request that waits for its text asks whether its client has
+// gone: [together.leave] asks before each token anyway. A timer that fires more often
+// keeps Go's scheduler awake, which takes a part of a core from the computation.
 const lookSeldom = 250 * time.Millisecond
 
 // errEnded is for who comes when the model is being unloaded.

@@ -6,7 +6,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// begin makes the source of a task, within the turn of a lane where it has a generator.
+// begin makes the source of a task, waiting for its turn to compute where it has a generator of its own.
 func (m *model) begin(t *task, gone func() bool) (source, error) {
 	switch {
 	case m.engine != nil:
@@ -14,8 +14,8 @@ func (m *model) begin(t *task, gone func() bool) (source, error) {
 	case m.together != nil && t.beams <= 1:
 		return m.together.begin(t, gone)
 	}
-	m.lanes <- struct{}{}
-	defer func() { <-m.lanes }()
+	m.computing <- struct{}{}
+	defer func() { <-m.computing }()
 	if gone() {
 		return nil, errGone
 	}
@@ -32,25 +32,25 @@ func (m *model) begin(t *task, gone func() bool) (source, error) {
 		done()
 		return nil, err
 	}
-	return laned{g, m.lanes, done}, nil
+	return limited{g, m.computing, done}, nil
 }
 
-// laned is a generator that computes when it is its turn: each token waits behind those of the
+// limited is a generator that computes when it is its turn: each token waits behind those of the
 // others that came before.
-type laned struct {
+type limited struct {
 	*generator
-	lanes chan struct{}
-	done  func() // gives its network back
+	computing chan struct{}
+	done      func() // gives its network back
 }
 
-func (l laned) close() {
+func (l limited) close() {
 	l.generator.close()
 	l.done()
 }
 
-func (l laned) next(candidates int) (piece, error) {
-	l.lanes <- struct{}{}
-	defer func() { <-l.lanes }()
+func (l limited) next(candidates int) (piece, error) {
+	l.computing <- struct{}{}
+	defer func() { <-l.computing }()
 	return l.generator.next(candidates)
 }
 
@@ -197,7 +197,7 @@ func (m *model) search(r *backend.Request, t *task, gone func() bool) error {
 		}
 		done = p.done
 	}
-	g, ok := tokens.(laned)
+	g, ok := tokens.(limited)
 	if !ok {
 		return backend.Errorf(backend.Unsupported, "the library's engine searches no beams")
 	}

@@ -31,13 +31,13 @@ type group struct {
 	driver *driver
 	key    string // in driver.shared, "" for a process of one model
 
-	// mu is held while the process is told something, but by what besides does.
+	// mu is held while the process is told something, except within addUnlocked.
 	mu        sync.Mutex
 	models    map[uint32]*model // of which a new process is told
 	instances []*instance
 	nextModel uint32
 	next      uint32
-	telling   int // calls of besides that are under way
+	telling   int // calls of addUnlocked that are under way
 
 	worker  atomic.Pointer[supervise.Worker] // nil before the first instance, and after the last
 	list    sync.Mutex                       // guards told
@@ -162,7 +162,7 @@ func (g *group) add(ctx context.Context, i *instance, spec func() (supervise.Spe
 	g.mu.Lock()
 	g.numberLocked(i)
 	if g.key != "" || i.model.parallel {
-		return g.besideLocked(ctx, i, spec)
+		return g.addUnlocked(ctx, i, spec)
 	}
 	defer g.mu.Unlock()
 	g.instances = append(g.instances, i)
@@ -210,10 +210,11 @@ func (g *group) firstLocked(ctx context.Context, i *instance, spec func() (super
 	return err
 }
 
-// besideLocked makes an instance without the lock, which it lets go of: other instances
-// are made meanwhile, and models of the process, which the library may ask for while
-// it makes this one. A process that is started anew meanwhile is told again.
-func (g *group) besideLocked(ctx context.Context, i *instance, spec func() (supervise.Spec, *supervise.Session, error)) error {
+// addUnlocked is called with the lock, gives it up while the process makes the instance,
+// and returns without it. Other instances and models of the process are made meanwhile:
+// the library may ask for some while it makes this one. A process that is started anew
+// meanwhile is told again.
+func (g *group) addUnlocked(ctx context.Context, i *instance, spec func() (supervise.Spec, *supervise.Session, error)) error {
 	g.telling++
 	defer func() {
 		g.telling--

@@ -15,7 +15,7 @@ import (
 // libraries give the same table with more at its end.
 const apiVersion = 16
 
-// Places in the table of functions. They never change: new ones are added at
+// Locations in the table of functions. They never change: new ones are added at
 // the end.
 const (
 	fnGetErrorCode                      = 1

@@ -76,7 +76,7 @@ func (d *driver) Capabilities() backend.Capabilities {
 // usesGPU looks for the CUDA provider, which is a library of its own: to open
 // ONNX Runtime for the question would keep it out of no process.
 func (d *driver) usesGPU() bool {
-	return Spec.Beside(Spec.PlacesFor(nil, d.server, d.options.Interpreter), "*onnxruntime_providers_cuda*")
+	return Spec.Beside(Spec.LocationsFor(nil, d.server, d.options.Interpreter), "*onnxruntime_providers_cuda*")
 }
 
 // Close frees what no model uses any more.

@@ -24,7 +24,7 @@ var Spec = library.Spec{
 // process-wide state.
 func (d *driver) environment(cfg *backend.Config) (*environment, error) {
 	silence()
-	return d.environments.Get(&Spec, Spec.PlacesFor(cfg, d.server, d.options.Interpreter),
+	return d.environments.Get(&Spec, Spec.LocationsFor(cfg, d.server, d.options.Interpreter),
 		func(lib *library.Library) (*environment, error) {
 			log := d.host.Logger()
 			e, err := newEnvironment(lib, &d.settings, log)

@@ -11,7 +11,7 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// api is an open library: its functions by place, and how it numbers datatypes.
+// api is an open library: its functions by index, and how it numbers datatypes.
 type api struct {
 	path, version string
 	functions     [fnCount]library.Function
@@ -24,7 +24,7 @@ type api struct {
 	turn        time.Duration    // how long another one waits for that; failWait
 }
 
-// Places of the functions.
+// Indices of the functions.
 const (
 	fnLastError = iota
 	fnErrorInfo
@@ -136,8 +136,8 @@ func openAPI(lib *library.Library) (*api, error) {
 // says of a failure.
 //
 //go:uintptrescapes
-func (a *api) call(place int, args ...uintptr) error {
-	return a.invoke(a.functions[place], args...)
+func (a *api) call(index int, args ...uintptr) error {
+	return a.invoke(a.functions[index], args...)
 }
 
 //go:uintptrescapes
@@ -186,8 +186,8 @@ func (a *api) invoke(f library.Function, args ...uintptr) error {
 // message.
 //
 //go:uintptrescapes
-func (a *api) succeeds(place int, args ...uintptr) bool {
-	return int32(a.functions[place].CallWith(args)) == 0
+func (a *api) succeeds(index int, args ...uintptr) bool {
+	return int32(a.functions[index].CallWith(args)) == 0
 }
 
 const (
@@ -260,15 +260,15 @@ func tidy(text string) string {
 }
 
 // free calls a function that takes an object back.
-func (a *api) free(place int, object uintptr) {
+func (a *api) free(index int, object uintptr) {
 	if object != 0 {
-		a.functions[place].Call(object)
+		a.functions[index].Call(object)
 	}
 }
 
 // Where the datatypes stand in the library's list, from BOOLEAN on. Older
 // versions have one more in front.
-var elementPlaces = map[tensor.Datatype]uintptr{
+var elementNumbers = map[tensor.Datatype]uintptr{
 	tensor.Bool: 1, tensor.BF16: 2, tensor.FP16: 3, tensor.FP32: 4, tensor.FP64: 5, tensor.Int8: 7, tensor.Int16: 8, tensor.Int32: 9,
 	tensor.Int64: 10,
 	tensor.Uint8: 16, tensor.Uint16: 17, tensor.Uint32: 18, tensor.Uint64: 19,
@@ -279,11 +279,11 @@ var elementPlaces = map[tensor.Datatype]uintptr{
 func (a *api) numberElements() bool {
 	for shift := range uintptr(2) {
 		fits := true
-		for d, at := range elementPlaces {
+		for d, at := range elementNumbers {
 			fits = fits && a.elementSize(at+shift) == d.Size()
 		}
 		if fits {
-			for d, at := range elementPlaces {
+			for d, at := range elementNumbers {
 				a.elements[d] = at + shift
 			}
 			return true

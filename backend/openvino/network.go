@@ -217,7 +217,7 @@ func (a *api) portAt(at uintptr, otherwise string) (port, error) {
 	if err := a.call(fnPortElement, at, uintptr(unsafe.Pointer(element))); err != nil {
 		return p, err
 	}
-	shift := int32(a.elements[tensor.Bool] - elementPlaces[tensor.Bool])
+	shift := int32(a.elements[tensor.Bool] - elementNumbers[tensor.Bool])
 	p.element, p.datatype = *element-shift, a.datatypeOf(*element)
 	shape := new(partialShape)
 	if err := a.call(fnPortShape, at, uintptr(unsafe.Pointer(shape))); err != nil {

@@ -61,7 +61,7 @@ func (s *sums) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(binary.LittleEndian.AppendUint64([]byte("{}"), uint64(total)))
 }
 
-func TestLane(t *testing.T) {
+func TestSequence(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		wrong, refused uint64

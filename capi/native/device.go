@@ -26,6 +26,7 @@ type devices struct {
 
 type device struct {
 	work  chan deviceJob // unbuffered: an instance waits for its turn
+	ended chan struct{}  // closed when the thread has ended
 	users int
 }
 
@@ -46,7 +47,7 @@ func (m *model) join(c *backend.InstanceConfig) *device {
 	defer ds.mu.Unlock()
 	d := ds.by[c.Device]
 	if d == nil {
-		d = &device{work: make(chan deviceJob)}
+		d = &device{work: make(chan deviceJob), ended: make(chan struct{})}
 		if ds.by == nil {
 			ds.by = map[int]*device{}
 		}
@@ -68,10 +69,12 @@ func (m *model) part(c *backend.InstanceConfig, d *device) {
 	if d.users--; d.users == 0 {
 		delete(ds.by, c.Device)
 		close(d.work)
+		<-d.ended
 	}
 }
 
 func (d *device) serve() {
+	defer close(d.ended)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for j := range d.work {

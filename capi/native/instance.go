@@ -34,7 +34,7 @@ type instance struct {
 	blocks     blocks
 	batch      []C.uintptr_t // room for that which runs
 	device     *device       // whose thread runs it; nil for its own
-	// shapeTensors are inputs, see there.
+	// shapeTensors are the names of the inputs whose values are shapes; nil for none.
 	shapeTensors map[string]bool
 }
 

@@ -71,9 +71,9 @@ func (u *Upstream) caller() uint32 {
 	return 0
 }
 
-// Served returns the model and the version that served a call which Infer made: known may
-// be of a time before the label of its name, or the latest version, moved. It is for who
-// has the first response.
+// Served returns the model and the version that served a call of Infer. known is what
+// was known before the call: since then the label of its name, or the latest version,
+// may have moved. It is called once the first response has come.
 func (u *Upstream) Served(r *backend.Request, known Service, call *host.Call) (model string, version int64) {
 	if r.ModelVersion > 0 {
 		return known.Model, r.ModelVersion

@@ -30,12 +30,12 @@ def loosen(program: Program, result: Any) -> Any:
     loose = set(ending)
     refused: set[str] = set()
     asked: set[str] = set()
-    for lanes, phase in zip(program["phases"], result["phases"]):
-        together = len(lanes) > 1
-        meanwhile = touched(program, [[step for step in lane if step["do"] == "meanwhile"] for lane in lanes])
+    for threads, phase in zip(program["phases"], result["phases"]):
+        together = len(threads) > 1
+        meanwhile = touched(program, [[step for step in thread if step["do"] == "meanwhile"] for thread in threads])
         asked |= meanwhile
         if together:
-            loose |= {name for name in touched(program, lanes) if _may_batch(program, name)}
+            loose |= {name for name in touched(program, threads) if _may_batch(program, name)}
         refused |= {
             n
             for n, events in phase["saw"].items()
@@ -54,9 +54,9 @@ def loosen(program: Program, result: Any) -> Any:
                 phase["saw"][name] = "batches of chance"
             if name in meanwhile:
                 phase["saw"][name] = "as many requests as there was time for"
-        phase["lanes"] = [
-            [_answer(step, _error(answer), loose, refused, asked) for step, answer in zip(lane, answers)]
-            for lane, answers in zip(lanes, phase["lanes"])
+        phase["threads"] = [
+            [_answer(step, _error(answer), loose, refused, asked) for step, answer in zip(thread, answers)]
+            for thread, answers in zip(threads, phase["threads"])
         ]
     return result
 

@@ -15,7 +15,7 @@ NAME = re.compile(r"@\w+( \d+)?")
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One place where the sides differ. `what` is its kind, without numbers of phases, lanes and steps; `of` is the
+    """One place where the sides differ. `what` is its kind, without numbers of phases, threads and steps; `of` is the
     kind of the model that it is about, with "alike" where the cache can take its requests for each other, "reloads a
     cache" where that begins anew, and "reshapes" where its configuration does; `after` what was done before with it, the
     models it uses and those that use it."""
@@ -97,9 +97,9 @@ def _keyed(program: Program, result: Any) -> Any:
     phases = [
         {
             **phase,
-            "lanes": [[keyed(*both) for both in zip(lane, answers)] for lane, answers in zip(lanes, phase["lanes"])],
+            "threads": [[keyed(*both) for both in zip(thread, answers)] for thread, answers in zip(threads, phase["threads"])],
         }
-        for lanes, phase in zip(program["phases"], result["phases"])
+        for threads, phase in zip(program["phases"], result["phases"])
     ]
     return {**result, "phases": phases}
 
@@ -115,7 +115,7 @@ def _difference(program: Program, path: tuple[Any, ...], peer: Any, ours: Any) -
     kind = list(path)
     if len(path) > 1 and path[0] == "phases":
         kind = kind[2:]
-        if len(path) > 4 and path[2] == "lanes":
+        if len(path) > 4 and path[2] == "threads":
             step = program["phases"][path[1]][path[3]][path[4]]
             kind = [step["do"], step.get("form", ""), *path[5:]]
     what = "/".join("*" if isinstance(p, int) else NAME.sub("@", str(p)) for p in kind)
@@ -160,9 +160,9 @@ def _reloads_a_cache(program: Program, name: str) -> bool:
 
 def _done(program: Program, path: tuple[Any, ...], name: str) -> str:
     """The kinds of the earlier steps about a model, each once."""
-    if len(path) < 5 or path[2] != "lanes":
+    if len(path) < 5 or path[2] != "threads":
         return ""
-    earlier = [step for phase in program["phases"][: path[1]] for lane in phase for step in lane]
+    earlier = [step for phase in program["phases"][: path[1]] for thread in phase for step in thread]
     earlier += program["phases"][path[1]][path[3]][: path[4]]
     near = reaches(program, name) | {m["name"] for m in program["models"] if name in reaches(program, m["name"])}
     done = {each["do"] for step in earlier if step.get("model") in near for each in (step, *step.get("steps", []))}

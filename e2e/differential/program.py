@@ -1,7 +1,7 @@
 """What a program is: models, and phases of clients' steps. All of it is JSON, so that it can be kept and replayed.
 
-A program has `models` (name, config, versions, behaviour) and `phases`. A phase is a list of lanes, which run at the
-same time; a lane is a list of steps, which run one after the other. Between phases everything is at rest. Model names
+A program has `models` (name, config, versions, behaviour) and `phases`. A phase is a list of threads, which run at the
+same time; a thread is a list of steps, which run one after the other. Between phases everything is at rest. Model names
 begin with "@": each run replaces it with a prefix of its own, so that many programs can share a server and its metrics.
 Steps are dictionaries with a `do`; clients/ and steps.py say which there are.
 """
@@ -13,8 +13,8 @@ import re
 from typing import Any
 
 Step = dict[str, Any]
-Lane = list[Step]
-Phase = list[Lane]
+Thread = list[Step]
+Phase = list[Thread]
 Program = dict[str, Any]
 Answer = Any
 
@@ -32,7 +32,7 @@ def unnamed(result: Any, prefix: str) -> Any:
 
 
 def steps_of(program: Program) -> list[Step]:
-    return [step for phase in program["phases"] for lane in phase for step in lane]
+    return [step for phase in program["phases"] for thread in phase for step in thread]
 
 
 def inferences(step: Step) -> list[Step]:
@@ -62,11 +62,11 @@ def reaches(program: Program, model: str) -> set[str]:
     return found
 
 
-def touched(program: Program, lanes: list[Lane]) -> set[str]:
-    """The models that requests of these lanes may run."""
+def touched(program: Program, threads: list[Thread]) -> set[str]:
+    """The models that requests of these threads may run."""
     found: set[str] = set()
     for model in program["models"]:
-        if any(mentions(step, model["name"]) for lane in lanes for step in lane):
+        if any(mentions(step, model["name"]) for thread in threads for step in thread):
             found |= reaches(program, model["name"])
     return found
 

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from . import canonical
-from .program import Answer, Lane, Program, named, unnamed
+from .program import Answer, Program, Thread, named, unnamed
 from .sides import Pool, Side
 from .steps import Runner
 
@@ -36,27 +36,27 @@ def run(pool: Pool, program: Program) -> Result:
     return canonical.loosen(program, canonical.canonical(unnamed(result, prefix), side))
 
 
-def _phase(side: Side, program: Program, prefix: str, lanes: list[Lane]) -> Any:
+def _phase(side: Side, program: Program, prefix: str, threads: list[Thread]) -> Any:
     before = {m["name"]: len(_seen(side, m["name"])) for m in program["models"]}
-    answers: list[list[Answer]] = [[] for _ in lanes]
-    runners = [Runner(side, program, prefix) for _ in lanes]
+    answers: list[list[Answer]] = [[] for _ in threads]
+    runners = [Runner(side, program, prefix) for _ in threads]
 
     def go(number: int) -> None:
-        for step in lanes[number]:
+        for step in threads[number]:
             try:
                 answers[number].append(runners[number].run(step))
             except Exception as error:  # noqa: BLE001  a server that has died answers in many ways
                 answers[number].append({"error": f"the driver: {type(error).__name__}: {error}"})
 
-    threads = [threading.Thread(target=go, args=(number,)) for number in range(len(lanes))]
-    for thread in threads:
+    started = [threading.Thread(target=go, args=(number,)) for number in range(len(threads))]
+    for thread in started:
         thread.start()
-    for thread in threads:
+    for thread in started:
         thread.join()
     for runner in runners:
         runner.close()
     seen = {name: [e for e in _seen(side, name)[at:] if e["event"] != "finalize"] for name, at in before.items()}
-    return {"lanes": answers, "saw": {k: v for k, v in seen.items() if v}}
+    return {"threads": answers, "saw": {k: v for k, v in seen.items() if v}}
 
 
 def _seen(side: Side, model: str) -> list[Any]:

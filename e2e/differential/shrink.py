@@ -49,7 +49,7 @@ def _smaller(program: Program) -> Iterator[Program]:
 
 def _without_model(program: Program, name: str) -> Program:
     phases = [
-        [kept for lane in phase if (kept := [step for step in lane if not mentions(step, name)])]
+        [kept for thread in phase if (kept := [step for step in thread if not mentions(step, name)])]
         for phase in program["phases"]
     ]
     models = [m for m in program["models"] if m["name"] != name]
@@ -63,16 +63,16 @@ def _remove(value: Any, path: tuple[Any, ...]) -> None:
 
 
 def _places(phases: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Lanes, steps, parts of bursts and streams, and what a request need not have."""
+    """Threads, steps, parts of bursts and streams, and what a request need not have."""
     for p, phase in enumerate(phases):
         if len(phase) > 1:
             yield from ((p, at) for at in range(len(phase)))
     for p, phase in enumerate(phases):
-        for at, lane in enumerate(phase):
-            yield from ((p, at, s) for s in range(len(lane)) if len(lane) > 1)
+        for at, thread in enumerate(phase):
+            yield from ((p, at, s) for s in range(len(thread)) if len(thread) > 1)
     for p, phase in enumerate(phases):
-        for at, lane in enumerate(phase):
-            for s, step in enumerate(lane):
+        for at, thread in enumerate(phase):
+            for s, step in enumerate(thread):
                 for key in ("queued", "requests", "steps"):
                     if len(step.get(key, [])) > 1:
                         yield from ((p, at, s, key, n) for n in range(len(step[key])))

@@ -25,7 +25,7 @@ def _fails(answer: Answer) -> bool:
 
 
 class Runner:
-    """The steps of one lane. `prefix` begins the names of this run's models."""
+    """The steps of one thread. `prefix` begins the names of this run's models."""
 
     def __init__(self, side: Side, program: Program, prefix: str):
         self.side, self.program, self.prefix = side, program, prefix

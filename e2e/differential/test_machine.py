@@ -73,7 +73,7 @@ PROGRAM = {"models": [{"name": "@m", "kind": "plain", "config": {}}], "phases": 
 
 
 def result(*values):
-    return {"phases": [{"lanes": [[{"outputs": v} for v in values]], "saw": {}}], "alive": True, "ended": {}}
+    return {"phases": [{"threads": [[{"outputs": v} for v in values]], "saw": {}}], "alive": True, "ended": {}}
 
 
 def compared(monkeypatch, peers, ours):
@@ -86,18 +86,18 @@ def compared(monkeypatch, peers, ours):
 def test_what_the_peer_does_not_answer_twice_is_no_difference(monkeypatch):
     peers = [result(1, 5), result(1, 6), result(1, 5)]
     found = compared(monkeypatch, peers, [result(2, 7)] * 3)
-    assert [d.where for d in found.differences] == ["phases/0/lanes/0/0/outputs"]
-    assert found.unstable == ["phases/0/lanes/0/1/outputs"]
+    assert [d.where for d in found.differences] == ["phases/0/threads/0/0/outputs"]
+    assert found.unstable == ["phases/0/threads/0/1/outputs"]
 
 
 def test_what_is_not_there_each_time_is_no_difference(monkeypatch):
     found = compared(monkeypatch, [result(1, 5)] * 3, [result(2, 7), result(1, 7), result(2, 7)])
-    assert [d.where for d in found.differences] == ["phases/0/lanes/0/1/outputs"]
+    assert [d.where for d in found.differences] == ["phases/0/threads/0/1/outputs"]
     assert not found.unstable
 
 
 def test_what_a_model_saw_stands_or_falls_together():
-    saw = [{"saw": {"@m": events}, "lanes": []} for events in ([1, 2, 3], [1, 9, 3], [1, 2, 8])]
+    saw = [{"saw": {"@m": events}, "threads": []} for events in ([1, 2, 3], [1, 9, 3], [1, 2, 8])]
     shown, wavering = (differences(PROGRAM, {"phases": [saw[0]]}, {"phases": [other]}) for other in saw[1:])
     assert shown[0].below({("phases", 0, "saw", "@m")}) and wavering[0].path != shown[0].path
 
@@ -117,7 +117,7 @@ def test_another_start_is_one_difference():
         ([one], [began(1), one], ["saw/@/start"]),
         ([began(1), one], [began(2), one], ["saw/@/start"]),
     ):
-        peer, ours = ({"phases": [{"saw": {"@m": events}, "lanes": []}]} for events in (peers, theirs))
+        peer, ours = ({"phases": [{"saw": {"@m": events}, "threads": []}]} for events in (peers, theirs))
         assert [d.what for d in AllowList().unexplained(differences(PROGRAM, peer, ours))] == left, (peers, theirs)
 
 
@@ -131,8 +131,8 @@ def test_the_cache_can_take_requests_of_ensembles_for_others():
     step = {"name": "@m", "kind": "plain", "config": {"response_cache": {"enable": True}}}
     whole = {"name": "@e", "kind": "ensemble", "config": {"ensemble_scheduling": {"step": [{"model_name": "@m"}]}}}
     for value, of in ((7, "plain alike"), (8, "plain")):
-        lane = [infer("@e", "E_IN0", 7), infer("@m", "IN0", value, parameters={"number": 1})]
-        program = {"models": [step, whole], "phases": [[lane]]}
+        thread = [infer("@e", "E_IN0", 7), infer("@m", "IN0", value, parameters={"number": 1})]
+        program = {"models": [step, whole], "phases": [[thread]]}
         found = differences(program, result(1, 1), result(1, 2))
         assert [each.of for each in found] == [of], value
 

@@ -253,7 +253,7 @@ func (e *Engine) Infer(r *infer.Request) error {
 	if timeline != nil {
 		timeline.Begin(r)
 	}
-	var copied *shadow
+	var copied *requestCopy
 	if r.Route != nil {
 		copied = e.begin(r)
 	}

@@ -27,19 +27,19 @@ type mirrors struct {
 	mu        sync.Mutex
 	over      bool
 	ending    bool // no more sequences
-	lanes     map[*rollout.Live]*laneOfCopies
+	queues    map[*rollout.Live]*copyQueue
 	sequences map[*rollout.Live]*mirroredSequences
 }
 
-// laneOfCopies are the copies of one model, but those of sequences.
-type laneOfCopies struct {
+// copyQueue has the copies of one model that belong to no sequence.
+type copyQueue struct {
 	running int
-	waiting []*shadow // at most as many as the rules say, which copy looks after
+	waiting []*requestCopy // Engine.copy lets no more come than the rules allow
 }
 
 func (x *mirrors) open(e *Engine) {
 	x.ctx, x.end = context.WithCancel(context.Background())
-	x.e, x.lanes, x.sequences = e, map[*rollout.Live]*laneOfCopies{}, map[*rollout.Live]*mirroredSequences{}
+	x.e, x.queues, x.sequences = e, map[*rollout.Live]*copyQueue{}, map[*rollout.Live]*mirroredSequences{}
 }
 
 // stop ends the copies, those that wait too.
@@ -47,10 +47,10 @@ func (x *mirrors) stop() {
 	x.end()
 	x.mu.Lock()
 	x.over = true
-	var left []*shadow
-	for _, lane := range x.lanes {
-		left = append(left, lane.waiting...)
-		lane.waiting = nil
+	var left []*requestCopy
+	for _, queue := range x.queues {
+		left = append(left, queue.waiting...)
+		queue.waiting = nil
 	}
 	x.mu.Unlock()
 	for _, s := range left {
@@ -62,13 +62,13 @@ func (x *mirrors) stop() {
 func (x *mirrors) wait() { x.work.Wait() }
 
 // add runs a copy now or when its turn comes.
-func (x *mirrors) add(s *shadow) {
-	if !x.place(s) {
+func (x *mirrors) add(s *requestCopy) {
+	if !x.enqueue(s) {
 		s.giveUp(rollout.Dropped)
 	}
 }
 
-func (x *mirrors) place(s *shadow) bool {
+func (x *mirrors) enqueue(s *requestCopy) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
@@ -77,41 +77,41 @@ func (x *mirrors) place(s *shadow) bool {
 	case s.of != nil:
 		return x.followLocked(s)
 	}
-	lane := x.lanes[s.route.Live]
-	if lane == nil {
-		lane = &laneOfCopies{}
-		x.lanes[s.route.Live] = lane
+	queue := x.queues[s.route.Live]
+	if queue == nil {
+		queue = &copyQueue{}
+		x.queues[s.route.Live] = queue
 	}
-	if lane.running >= s.route.Plan.Rules.Mirror.Concurrency {
-		lane.waiting = append(lane.waiting, s)
+	if queue.running >= s.route.Plan.Rules.Mirror.Concurrency {
+		queue.waiting = append(queue.waiting, s)
 		return true
 	}
-	lane.running++
+	queue.running++
 	x.work.Go(func() {
-		for s := s; s != nil; s = x.next(s.route.Live, lane) {
+		for s := s; s != nil; s = x.next(s.route.Live, queue) {
 			s.run()
 		}
 	})
 	return true
 }
 
-func (x *mirrors) next(of *rollout.Live, lane *laneOfCopies) *shadow {
+func (x *mirrors) next(of *rollout.Live, queue *copyQueue) *requestCopy {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(lane.waiting) == 0 {
-		if lane.running--; lane.running == 0 {
-			delete(x.lanes, of)
+	if len(queue.waiting) == 0 {
+		if queue.running--; queue.running == 0 {
+			delete(x.queues, of)
 		}
 		return nil
 	}
-	s := lane.waiting[0]
-	lane.waiting[0] = nil
-	lane.waiting = lane.waiting[1:]
+	s := queue.waiting[0]
+	queue.waiting[0] = nil
+	queue.waiting = queue.waiting[1:]
 	return s
 }
 
-// shadow is the copy of one request.
-type shadow struct {
+// requestCopy is the copy of one request.
+type requestCopy struct {
 	e       *Engine
 	route   *rollout.Route
 	to      int64
@@ -127,9 +127,9 @@ type shadow struct {
 
 // copy makes the copy of a request, if the rules want one and there is room. It runs
 // once the client has its answer.
-func (e *Engine) copy(r *infer.Request) *shadow {
+func (e *Engine) copy(r *infer.Request) *requestCopy {
 	plan, live := r.Route.Plan, r.Route.Live
-	s := &shadow{e: e, route: r.Route, to: plan.MirrorTo, once: !r.Owner.(*model.Model).Config().Decoupled}
+	s := &requestCopy{e: e, route: r.Route, to: plan.MirrorTo, once: !r.Owner.(*model.Model).Config().Decoupled}
 	if plan.Passed && !r.Correlation.IsZero() {
 		if !e.mirrors.join(s, r) {
 			return nil
@@ -162,8 +162,8 @@ func (e *Engine) copy(r *infer.Request) *shadow {
 }
 
 const (
-	// mirrorShare is the share of the ledger that copies leave to clients: one comes only
-	// where half of all would fit besides.
+	// mirrorShare is the part of the ledger that copies leave to clients: a copy is made
+	// only where one in mirrorShare of all bytes stays free.
 	mirrorShare = 2
 	// answerBytes is what an answer counts besides its data.
 	answerBytes = 256
@@ -186,7 +186,7 @@ func texts(r *infer.Request) int64 {
 }
 
 // take copies tensors into memory that the ledger counts, with so many bytes more.
-func (s *shadow) take(from []tensor.Tensor, into *[]tensor.Tensor, more int64) bool {
+func (s *requestCopy) take(from []tensor.Tensor, into *[]tensor.Tensor, more int64) bool {
 	n := more
 	for i := range from {
 		if from[i].OnDevice() {
@@ -215,7 +215,7 @@ func (s *shadow) take(from []tensor.Tensor, into *[]tensor.Tensor, more int64) b
 }
 
 // see takes what the client is answered with.
-func (s *shadow) see(r *infer.Request, resp *backend.Response, final bool) {
+func (s *requestCopy) see(r *infer.Request, resp *backend.Response, final bool) {
 	if s.over {
 		return
 	}
@@ -238,26 +238,26 @@ func (s *shadow) see(r *infer.Request, resp *backend.Response, final bool) {
 	}
 }
 
-// weight is what the next answer counts besides its data: the only one of a request
-// belongs to the copy.
-func (s *shadow) weight() int64 {
+// weight is what the next answer counts besides its data. The only answer of a request
+// counts nothing: it is a part of the copy.
+func (s *requestCopy) weight() int64 {
 	if s.once {
 		return 0
 	}
 	return answerBytes
 }
 
-// lose ends a copy with whose original there is nothing to compare it, at once: a stream
-// may go on for long.
-func (s *shadow) lose(o rollout.Outcome) {
+// lose ends a copy at once when there is nothing to compare it with: the stream of the
+// client may go on for long.
+func (s *requestCopy) lose(o rollout.Outcome) {
 	s.over = true
 	s.giveUp(o)
 }
 
 // giveUp ends a copy that is not sent, once.
-func (s *shadow) giveUp(o rollout.Outcome) { s.finish(o, "") }
+func (s *requestCopy) giveUp(o rollout.Outcome) { s.finish(o, "") }
 
-func (s *shadow) finish(o rollout.Outcome, difference string) {
+func (s *requestCopy) finish(o rollout.Outcome, difference string) {
 	s.ended.Do(func() {
 		for _, list := range append(s.answers, s.request.Inputs) {
 			for i := range list {
@@ -268,13 +268,13 @@ func (s *shadow) finish(o rollout.Outcome, difference string) {
 		s.route.Live.Held.Add(-1)
 		s.route.Live.Mirrored(s.to, o, difference)
 		if s.of != nil {
-			s.e.mirrors.left(s, o)
+			s.e.mirrors.copyEnded(s, o)
 		}
 	})
 }
 
 // run sends the copy, waits for its answers and compares them.
-func (s *shadow) run() {
+func (s *requestCopy) run() {
 	m := s.e.life.Pin(s.route.Plan.Name, s.to)
 	if m == nil {
 		s.giveUp(rollout.Failed)
@@ -283,7 +283,7 @@ func (s *shadow) run() {
 	ctx, cancel := context.WithTimeout(s.e.mirrors.ctx, s.route.Plan.Rules.Mirror.Timeout)
 	defer cancel()
 	sink := &comparison{s: s, enough: cancel, done: make(chan struct{})}
-	r := infer.New(sink, endShadow)
+	r := infer.New(sink, endCopy)
 	inner := r.Responder
 	r.Request = s.request
 	r.Responder, r.Ctx = inner, ctx
@@ -314,8 +314,8 @@ func (s *shadow) run() {
 	s.finish(o, difference)
 }
 
-// endShadow lets go of the version that a copy was for.
-func endShadow(r *infer.Request) {
+// endCopy lets go of the version that a copy was for.
+func endCopy(r *infer.Request) {
 	m := r.Owner.(*model.Model)
 	if r.Abandoned {
 		m.Abandon(false)

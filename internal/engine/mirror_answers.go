@@ -12,7 +12,7 @@ import (
 // comparison is the sink of a copy: it compares its answers, one by one as they come,
 // with those that the client got, and keeps none.
 type comparison struct {
-	s      *shadow
+	s      *requestCopy
 	enough context.CancelFunc // ends the copy
 	done   chan struct{}
 

@@ -43,16 +43,16 @@ type copiedSequence struct {
 	over   bool          // it counts no more
 
 	running bool
-	waiting []*shadow // at most as many as the rules let there be
+	waiting []*requestCopy // at most as many as the rules let there be
 }
 
-// idleEnsemble is after how long without a request a sequence is over that an ensemble
-// hands on: its steps may each have another limit.
+// idleEnsemble is how long a sequence of an ensemble may be without a request before it
+// counts as ended: its steps may each have another limit.
 const idleEnsemble = time.Minute
 
 // join makes a copy part of the sequence of its request, and reports whether there is to
 // be a copy at all.
-func (x *mirrors) join(s *shadow, r *infer.Request) bool {
+func (x *mirrors) join(s *requestCopy, r *infer.Request) bool {
 	m, plan := r.Owner.(*model.Model), r.Route.Plan
 	start, last := r.Flags&backend.SequenceStart != 0, r.Flags&backend.SequenceEnd != 0
 	var begun *copiedSequence
@@ -78,7 +78,7 @@ func (x *mirrors) join(s *shadow, r *infer.Request) bool {
 	room := true
 	if begun != nil {
 		if most := plan.Rules.Mirror.Concurrency; of.count >= most {
-			gone = append(gone, x.leftLocked(of, now)...)
+			gone = append(gone, x.breakIdleLocked(of, now)...)
 			room = of.count < most
 		}
 		if room = room && !x.ending; room {
@@ -104,8 +104,8 @@ func (x *mirrors) join(s *shadow, r *infer.Request) bool {
 	return q != nil
 }
 
-// leftLocked breaks those that their clients have left.
-func (x *mirrors) leftLocked(of *mirroredSequences, now int64) (gone []*copiedSequence) {
+// breakIdleLocked breaks the sequences of which no request has come for longer than they may be idle.
+func (x *mirrors) breakIdleLocked(of *mirroredSequences, now int64) (gone []*copiedSequence) {
 	for _, q := range of.open {
 		if q.held == 0 && now-q.last > int64(q.idle) {
 			gone = append(gone, x.breakLocked(q))
@@ -115,7 +115,7 @@ func (x *mirrors) leftLocked(of *mirroredSequences, now int64) (gone []*copiedSe
 }
 
 // followLocked sends a copy behind the others of its sequence.
-func (x *mirrors) followLocked(s *shadow) bool {
+func (x *mirrors) followLocked(s *requestCopy) bool {
 	q := s.of
 	if q.broken {
 		return false
@@ -132,7 +132,7 @@ func (x *mirrors) followLocked(s *shadow) bool {
 	return true
 }
 
-func (x *mirrors) nextOf(q *copiedSequence) *shadow {
+func (x *mirrors) nextOf(q *copiedSequence) *requestCopy {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(q.waiting) == 0 {
@@ -145,8 +145,8 @@ func (x *mirrors) nextOf(q *copiedSequence) *shadow {
 	return s
 }
 
-// left takes the end of a copy of a sequence.
-func (x *mirrors) left(s *shadow, o rollout.Outcome) {
+// copyEnded takes the end of a copy of a sequence.
+func (x *mirrors) copyEnded(s *requestCopy, o rollout.Outcome) {
 	x.mu.Lock()
 	q, gone := s.of, []*copiedSequence(nil)
 	q.held--
@@ -183,8 +183,8 @@ func (x *mirrors) forgetLocked(q *copiedSequence) {
 	}
 }
 
-// dispose drops the copies that wait of broken sequences, and gives the places back that
-// these have in the other version.
+// dispose drops the waiting copies of broken sequences, and ends these sequences in the
+// other version, whose slots they hold.
 func (x *mirrors) dispose(broken []*copiedSequence) {
 	for _, q := range broken {
 		x.mu.Lock()

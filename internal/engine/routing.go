@@ -113,14 +113,14 @@ func (p Pin) follow(ask *rollout.Ask, id backend.CorrelationID) Pin {
 
 // begin counts a request that is about to be executed under rules, and copies it where
 // they ask for that.
-func (e *Engine) begin(r *infer.Request) *shadow {
+func (e *Engine) begin(r *infer.Request) *requestCopy {
 	w := r.Route
 	w.Live.Serve(rollout.Served{Version: r.ModelVersion, Label: w.Label, Reason: w.Reason})
 	return e.copy(r)
 }
 
 // refused takes what Infer says of a request that it has not taken.
-func (e *Engine) refused(r *infer.Request, copied *shadow, err error) {
+func (e *Engine) refused(r *infer.Request, copied *requestCopy, err error) {
 	if copied != nil {
 		copied.giveUp(rollout.Skipped)
 	}

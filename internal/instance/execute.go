@@ -30,7 +30,7 @@ type execution struct {
 	stats *stats.Version // nil where it does not count
 	life  *life
 	sent  int64            // when it was given to the backend
-	told  func(begun bool) // of one that is started: who is told of its end
+	told  func(begun bool) // called at the end of one that was started
 	ended func(error)      // see backend.Batch.Ended; made once
 }
 
@@ -59,12 +59,14 @@ func (p *Pool) ExecuteOne(instance int, r *infer.Request) (begun bool) {
 	return p.run(p.at(instance), e, p.o.Stats)
 }
 
-// Starts reports whether Start leaves batches on their way.
+// Starts reports whether Start may be used: the backend does not wait for what it
+// executes.
 func (p *Pool) Starts() bool { return p.o.Starts && p.o.HangTimeout <= 0 }
 
-// Start is Execute that does not wait for the model, if it Starts. With started, ended is
-// called once with what Execute would have returned, by a goroutine of the backend, which
-// holds no lock: perhaps before Start has returned. Else begun is that.
+// Start is Execute without the wait, for a pool that Starts. If started is true, ended
+// is called once with what Execute would have returned: by a goroutine of the backend
+// that holds no lock, perhaps before Start has returned. If it is false, begun is what
+// Execute would have returned.
 func (p *Pool) Start(instance int, requests []*infer.Request, ended func(begun bool)) (started, begun bool) {
 	e := p.execution()
 	e.requests = append(e.requests, requests...)
@@ -214,9 +216,9 @@ func (p *Pool) run(s *slot, e *execution, v *stats.Version) (begun bool) {
 // errAbandoned says that an execution does not come back. Its requests have been answered.
 var errAbandoned = errors.New("abandoned")
 
-// send gives a batch to the backend and returns its error: errAbandoned, and where the
-// execution is one that is started and has been, backend.ErrStarted, are for the caller to
-// look at; then e is not the caller's any more.
+// send gives a batch to the backend and returns its error. Two of these are for the
+// caller to look at: errAbandoned, and backend.ErrStarted of a batch that has been
+// started. With either, e is not the caller's any more.
 func (p *Pool) send(s *slot, e *execution, v *stats.Version) error {
 	b := &e.batch
 	b.Scattered = p.o.Scattered

@@ -93,8 +93,8 @@ func (d *Driver[E]) End(wake int64, mine *E) (own *Batch[E]) {
 	return d.end(wake, mine, nil)
 }
 
-// EndAndStart is End for who must not wait: the batch with the entry mine is started on
-// the calling goroutine, if it can be.
+// EndAndStart is End for a caller that must not wait: the batch with the entry mine is
+// started on the calling goroutine, if it can be.
 func (d *Driver[E]) EndAndStart(wake int64, mine *E) { d.start(d.end(wake, mine, d.on.Starts)) }
 
 func (d *Driver[E]) end(wake int64, mine *E, may func(*Batch[E]) bool) (own *Batch[E]) {

@@ -26,7 +26,7 @@ type Form struct {
 
 // layout says where a graph takes tokens, and where it leaves keys and values.
 type layout struct {
-	// Places among the inputs; positions is -1 for a graph that counts itself.
+	// Locations among the inputs; positions is -1 for a graph that counts itself.
 	tokens, mask, positions int
 	logits                  int // place among the outputs
 	scores                  tensor.Datatype

@@ -58,7 +58,7 @@ func TestSearchOrder(t *testing.T) {
 	top := t.TempDir()
 	named, inBackends := put(t, top, "named", file), put(t, top, "backends [1]", "some-thing", file)
 	inVariable, inPackages := put(t, top, "variable", "something/lib", file), put(t, top, "site", "something/lib", file)
-	all := Places{
+	all := Locations{
 		Named: "named", Base: top, BackendDirectory: filepath.Join(top, "backends [1]"),
 		Python: fakePython(t, "/no/such", filepath.Join(top, "site")),
 		Getenv: func(name string) string {
@@ -95,24 +95,24 @@ func TestWhatIsMissing(t *testing.T) {
 	old := filepath.Join(top, "old")
 	put(t, old, "something/lib", "another")
 	for _, c := range []struct {
-		places Places
+		places Locations
 		code   backend.Code
 		want   string
 	}{
-		{Places{Named: "/no/such/file"}, backend.NotFound, "Something is not found at '/no/such/file', which the model's configuration names"},
-		{Places{Named: filepath.Dir(put(t, top, "empty", "x"))}, backend.NotFound, "has no file"},
-		{Places{Getenv: func(string) string { return "/no/such" }}, backend.NotFound, "which NESO_SOME_THING_LIBRARY names"},
-		{Places{BackendDirectory: top}, backend.Unavailable, "Something cannot be opened: "},
-		{Places{Named: broken}, backend.Unavailable, "(found through the model's configuration)"},
+		{Locations{Named: "/no/such/file"}, backend.NotFound, "Something is not found at '/no/such/file', which the model's configuration names"},
+		{Locations{Named: filepath.Dir(put(t, top, "empty", "x"))}, backend.NotFound, "has no file"},
+		{Locations{Getenv: func(string) string { return "/no/such" }}, backend.NotFound, "which NESO_SOME_THING_LIBRARY names"},
+		{Locations{BackendDirectory: top}, backend.Unavailable, "Something cannot be opened: "},
+		{Locations{Named: broken}, backend.Unavailable, "(found through the model's configuration)"},
 		{
-			Places{Python: func() (string, error) { return "", fmt.Errorf("no Python") }},
+			Locations{Python: func() (string, error) { return "", fmt.Errorf("no Python") }},
 			backend.NotFound,
 			"Something is not found: install it with 'neso backends add some-thing' or 'pip install something', or name its library in " +
 				"NESO_SOME_THING_LIBRARY; searched: backend-directory (not given), NESO_SOME_THING_LIBRARY (not set), site-packages (no Python), the " +
 				"system",
 		},
-		{Places{Python: fakePython(t, old)}, backend.NotFound, " (its something has no C library: upgrade it), the system"},
-		{Places{Python: func() (string, error) {
+		{Locations{Python: fakePython(t, old)}, backend.NotFound, " (its something has no C library: upgrade it), the system"},
+		{Locations{Python: func() (string, error) {
 			return "/no/such/python", nil
 		}}, backend.NotFound, "site-packages of /no/such/python (the interpreter does not run: "},
 	} {
@@ -179,7 +179,7 @@ func TestAdd(t *testing.T) {
 		got[1] != filepath.Join(bundles, "some-thing", "something.libs", "libneeded-1.so") {
 		t.Errorf("wrote %v, %v", got, err)
 	}
-	if path, _, _, err := bundling.find(Places{BackendDirectory: bundles}); path != got[0] || err != nil {
+	if path, _, _, err := bundling.find(Locations{BackendDirectory: bundles}); path != got[0] || err != nil {
 		t.Errorf("found %s, %v, want %s", path, err, got[0])
 	}
 	other := Spec{Backend: "b", Title: "B", Linux: []string{"x"}, Darwin: []string{"x"}, Windows: []string{"x"}, Packages: []string{"p"}}
@@ -208,7 +208,7 @@ func addressOf(b *byte) uintptr { return uintptr(unsafe.Pointer(b)) }
 
 func TestBeside(t *testing.T) {
 	top := t.TempDir()
-	p := Places{BackendDirectory: top}
+	p := Locations{BackendDirectory: top}
 	if spec.Beside(p, "helper_*") {
 		t.Error("without a library there is something beside it")
 	}

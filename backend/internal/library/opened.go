@@ -18,7 +18,7 @@ type Opened[A any] struct {
 }
 
 // Get returns what open made of the library at p, or makes it.
-func (o *Opened[A]) Get(s *Spec, p Places, open func(*Library) (A, error)) (A, error) {
+func (o *Opened[A]) Get(s *Spec, p Locations, open func(*Library) (A, error)) (A, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := p.Named
@@ -74,10 +74,10 @@ func (s *Spec) OfModel(cfg *backend.Config) string {
 	return "parameters." + s.Parameter
 }
 
-// PlacesFor are where the library of a model is searched: cfg may name it with
-// the parameter of the Spec, server has the settings, python is as in Places. A nil cfg is one that names nothing.
-func (s *Spec) PlacesFor(cfg *backend.Config, server backend.Settings, python func(option string) (string, error)) Places {
-	p := Places{BackendDirectory: server.Directory, OptionPrefix: server.OptionPrefix, Getenv: os.Getenv}
+// LocationsFor are where the library of a model is searched: cfg may name it with
+// the parameter of the Spec, server has the settings, python is as in Locations. A nil cfg is one that names nothing.
+func (s *Spec) LocationsFor(cfg *backend.Config, server backend.Settings, python func(option string) (string, error)) Locations {
+	p := Locations{BackendDirectory: server.Directory, OptionPrefix: server.OptionPrefix, Getenv: os.Getenv}
 	if python != nil {
 		p.Python = func() (string, error) { return python(server.Option("python")) }
 	}

@@ -16,10 +16,10 @@ type Report struct {
 }
 
 // Describe looks for the library of a backend, opens it, and lets ask fill in
-// the version and the devices. The arguments are those of PlacesFor.
+// the version and the devices. The arguments are those of LocationsFor.
 func (s *Spec) Describe(server backend.Settings, python func(option string) (string, error), ask func(*Library, *Report) error) Report {
 	r := Report{Backend: s.Backend}
-	lib, err := s.Open(s.PlacesFor(nil, server, python))
+	lib, err := s.Open(s.LocationsFor(nil, server, python))
 	if err != nil {
 		r.Err = err
 		return r

@@ -10,7 +10,7 @@ import (
 
 // find walks the places and returns the first file, who named it, and the
 // places that had none. An empty path leaves the search to the system.
-func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
+func (s *Spec) find(p Locations) (path, source string, tried []string, err error) {
 	if p.Named != "" {
 		named := p.Named
 		if !filepath.IsAbs(named) {
@@ -66,7 +66,7 @@ func (s *Spec) find(p Places) (path, source string, tried []string, err error) {
 // Beside reports whether the library, as the search finds it, has a file that
 // matches the pattern beside it: what it opens itself, for example for a GPU. It
 // is false for a library that only the system knows.
-func (s *Spec) Beside(p Places, pattern string) bool {
+func (s *Spec) Beside(p Locations, pattern string) bool {
 	path, _, _, err := s.find(p)
 	if err != nil || path == "" {
 		return false

@@ -45,11 +45,11 @@ type Spec struct {
 	// Before, if not nil, readies what the library needs while it is being opened: one
 	// that misses it there may end the process. path is that of the file, "" where the
 	// system looks for it; p has no Named.
-	Before func(path string, p Places) error
+	Before func(path string, p Locations) error
 }
 
-// Places are where a library is searched, beside what its Spec says.
-type Places struct {
+// Locations are where a library is searched, beside what its Spec says.
+type Locations struct {
 	// Named is the file or directory that the model's configuration names, or "".
 	// A relative path starts at Base.
 	Named, Base string
@@ -86,7 +86,7 @@ func (s *Spec) Variable() string {
 // cannot be opened ends the search with an error; when there is none at all,
 // the error (NotFound) says what to install. A library is never closed: it may
 // have threads of its own, and the same path opened again is the same library.
-func (s *Spec) Open(p Places) (*Library, error) {
+func (s *Spec) Open(p Locations) (*Library, error) {
 	path, source, tried, err := s.find(p)
 	if err != nil {
 		return nil, err

@@ -248,8 +248,8 @@ func (i *Instance) Execute(ctx context.Context, from *backend.Batch) error {
 	return err
 }
 
-// loneInstances is how many a worker has at most that has one that runs batches: there may
-// be another one that stands for the process.
+// loneInstances is the most instances that a worker has of which one runs batches:
+// another one may stand for the process.
 const loneInstances = 2
 
 // send registers the batch and writes its frame.
@@ -275,7 +275,7 @@ func (c *Conn) send(ctx context.Context, b *batch) error {
 	w.cancelSoon()
 	b.Batch.InputEnd = backend.Now()
 	if b.Started {
-		// Nobody is about to read, and who sends has other things to do.
+		// Nobody is about to read the answer, and the caller has other things to do.
 		s.turns.background()
 		s.out.flushNow()
 	} else {
@@ -284,7 +284,7 @@ func (c *Conn) send(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// over tells who has started a batch that it has ended. The caller holds no lock.
+// over calls Ended of a batch that was started and has ended. The caller holds no lock.
 func over(b *batch) {
 	ended, err := b.Batch.Ended, b.Err
 	recycle(b)

@@ -27,7 +27,7 @@ type outbox struct {
 	waits   bool   // somebody is about to write, see flushBatch
 	batches int    // of frames
 	recent  uint32 // how many batches the last four writes of any took along, a byte each
-	asked   bool   // the worker asks for a moment whether something comes before it sleeps
+	asked   bool   // the worker polls for the next frame before it sleeps
 	left    []byte // what the flusher has to write first
 	err     error  // of a write
 	room    sync.Cond
@@ -95,21 +95,22 @@ func (o *outbox) note() {
 	}
 }
 
-// mostBatched is how many batches a batcher has an instance have. One that has more gets
-// each request by itself, as it comes. A worker that asks for what comes is still awake
-// where it has at most mostAsked.
+// mostBatched is the most batches of a batcher that an instance has at a time. An
+// instance with more gets its requests one by one, as they come. mostAsked is the most
+// with which a worker that polls is still awake.
 const mostBatched, mostAsked = 2, 4
 
-// flushBatch is flush for a batch that was just appended, with which the worker's instance
-// has so many; only says that the worker has no other. Clients that are answered together come back together: where the worker
-// has several, or one of the last writes took several along, the goroutines that are ready
-// to run send theirs first, and one write takes all. For that the worker wakes once, and
-// answers all at once. Otherwise each batch would be a write, and a worker that is quicker
-// than the server would go to sleep after each: half as much CPU again a request with eight
-// clients of a small library. A batch waits here for what is ready to run at that moment,
-// never for what may become so.
+// flushBatch is flush for a batch that was just appended. has is how many batches the
+// worker's instance has with it; only says that the worker has no other instance. Clients
+// that are answered together come back together: where the worker has several, or one of
+// the last writes took several along, the goroutines that are ready to run send theirs
+// first, and one write takes all. For that the worker wakes once, and answers all at once.
+// Otherwise each batch would be a write, and a worker that is quicker than the server would
+// go to sleep after each: half as much CPU again a request with eight clients of a small
+// library. A batch waits here for what is ready to run at that moment, never for what may
+// become so.
 //
-// A worker that asks for what comes, and has an only instance, sleeps less often still where
+// A worker that asks for what comes, and has one instance, sleeps less often still where
 // it gets the first ones at once: while it runs them the server takes up the next ones, and
 // the worker finds those when it asks. Waiting would have the two take turns.
 func (o *outbox) flushBatch(has int, only bool) {
@@ -130,8 +131,9 @@ func (o *outbox) flushBatch(has int, only bool) {
 	o.flush()
 }
 
-// flushNow is flushBatch for who cannot let others run first: a thread of a program that
-// has called the server hands its processor to another thread for that.
+// flushNow is flushBatch for a caller that cannot let other goroutines run first: a
+// program's thread that has called the server would have to hand its processor over to
+// another thread.
 func (o *outbox) flushNow() {
 	o.batches++
 	o.flush()

@@ -90,9 +90,9 @@ func (w *work) serves(i *Instance) (all []any) {
 	return all
 }
 
-// ended marks the batch as ended and wakes its Execute if that waits. Where none does,
-// the caller calls over, without the lock; who reads goes on to, since the next such batch
-// would find nobody who does.
+// ended marks the batch as ended and wakes its Execute if that waits. If none waits,
+// the caller calls over, without the lock. The reader then goes on reading, since no
+// Execute waits that could take its place.
 func (w *work) ended(b *batch) {
 	w.unwatch(b)
 	if !b.Started {

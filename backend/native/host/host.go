@@ -123,9 +123,9 @@ func (s *Server) Call(kind wire.Kind, instance uint32, body json.RawMessage) (an
 	}
 }
 
-// Lane implements guest.Laned: models are loaded, begun and ended beside each other, as
-// one may load another.
-func (s *Server) Lane(kind wire.Kind, _ uint32, body json.RawMessage) (lane uint32, beside bool) {
+// Queue implements guest.Concurrent: calls of one model wait for each other, those of
+// different models do not, as one model may load another.
+func (s *Server) Queue(kind wire.Kind, _ uint32, body json.RawMessage) (queue uint32, parallel bool) {
 	var b struct {
 		Model, Of uint32
 		Parallel  bool

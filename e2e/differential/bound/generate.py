@@ -7,7 +7,7 @@ from typing import Any
 
 from ..generate import data, models, requests
 from ..generate.phases import Maker
-from ..program import Lane, Phase, Program, Step
+from ..program import Phase, Program, Step, Thread
 
 FAULTS = ["raise", "few", "type", "list", "missing", "extra", "datatype", "shape"]
 FORMS = ["method", "method", "lambda", "coroutine", "generator"]
@@ -144,13 +144,13 @@ class BoundMaker(Maker):
         fit = [m for m in self.models if not m["decorators"] and m["kind"] != "decoupled"]
         if not fit:
             return None
-        lane: Lane = []
+        thread: Thread = []
         for _ in range(self.rng.randrange(1, 4)):
             model = self.rng.choice(fit)
             fault = _fitting(model, self.rng.choice(FAULTS))
-            lane.append(requests.good(self.rng, model, self.next(), fault=fault))
-            lane.append(requests.good(self.rng, model, self.next()))
-        return [lane]
+            thread.append(requests.good(self.rng, model, self.next(), fault=fault))
+            thread.append(requests.good(self.rng, model, self.next()))
+        return [thread]
 
     def burst(self) -> Phase | None:
         phase = super().burst()

@@ -71,7 +71,7 @@ def failure(error: grpc.RpcError) -> Answer:
 
 
 class Client:
-    """A connection of one lane."""
+    """A connection of one thread."""
 
     def __init__(self, port: int):
         options = [("grpc.use_local_subchannel_pool", 1)]

@@ -6,7 +6,7 @@ import copy
 import random
 from typing import TYPE_CHECKING, Any
 
-from ..program import Lane, Phase, Step, mentions
+from ..program import Phase, Step, Thread, mentions
 from . import models, requests
 from .models import Model
 
@@ -31,13 +31,13 @@ def some(rng: random.Random, cache: bool) -> list[Model]:
 
 
 class Story:
-    """One lane of changes, with what is to be seen of them in between."""
+    """One thread of changes, with what is to be seen of them in between."""
 
     def __init__(self, maker: Maker):
         self.maker, self.rng = maker, maker.rng
         self.ensembles = [m for m in maker.models if m["kind"] == "ensemble"]
         self.steps = [m for m in maker.models if self.is_step(m)]
-        self.lane: Lane = []
+        self.thread: Thread = []
 
     def is_step(self, model: Model) -> bool:
         """Whether it runs in an ensemble and its file says all there is to its configuration."""
@@ -104,10 +104,10 @@ def changes(maker: Maker) -> Phase | None:
     story = Story(maker)
     if not story.steps:
         return None
-    lane: Lane = []
+    thread: Thread = []
     for _ in range(maker.rng.choice([1, 2, 2, 3])):
-        lane += story.turn()
-    return [lane]
+        thread += story.turn()
+    return [thread]
 
 
 def meanwhile(maker: Maker) -> Phase | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from ..program import Lane, Phase, Program, Step, mentions
+from ..program import Phase, Program, Step, Thread, mentions
 from ..repository import full_config
 from . import ensembles, requests
 from .models import Model
@@ -158,10 +158,10 @@ class Maker:
         model = self.pick("sequence", "oldest")
         if model is None:
             return None
-        rng, lanes = self.rng, []
+        rng, threads = self.rng, []
         for _ in range(rng.choice([1, 1, 2, 3])):
             number: int | str = 100 + self.next()
-            lane: Lane = []
+            thread: Thread = []
             for at in range(length := rng.randrange(2, 6)):
                 step = requests.good(rng, model, self.next())
                 step["parameters"] = {"sequence_id": number}
@@ -169,9 +169,9 @@ class Maker:
                     step["parameters"]["sequence_start"] = True
                 if at == length - 1 and (rng.random() < 0.9 or not self.leaves_open(model)):
                     step["parameters"]["sequence_end"] = True
-                lane.append(step)
-            lanes.append(lane)
-        return lanes
+                thread.append(step)
+            threads.append(thread)
+        return threads
 
     def leaves_open(self, model: Model) -> bool:
         """Notes a sequence without an end, if one more leaves a slot: without any, clients wait for a minute in vain."""
@@ -187,23 +187,23 @@ class Maker:
         model = self.pick("iterative")
         if model is None:
             return None
-        lanes = []
+        threads = []
         for _ in range(self.rng.choice([1, 2, 3])):
-            lanes.append([self.streamed([requests.good(self.rng, model, self.next())])])
-        return lanes
+            threads.append([self.streamed([requests.good(self.rng, model, self.next())])])
+        return threads
 
     def many_streams(self) -> Phase | None:
         model = self.pick("decoupled")
         if model is None:
             return None
-        lanes = []
+        threads = []
         for _ in range(self.rng.choice([1, 2, 3])):
             steps = [
                 requests.good(self.rng, model, self.next(), n=self.rng.choice([0, 1, 3, 8]))
                 for _ in range(self.rng.randrange(1, 4))
             ]
-            lanes.append([self.streamed(steps)])
-        return lanes
+            threads.append([self.streamed(steps)])
+        return threads
 
     def cancels(self) -> Phase | None:
         model = self.pick("plain", "dynamic")
@@ -222,7 +222,7 @@ class Maker:
 
     def repository(self) -> Phase:
         """Loads and unloads, of everything that is there or is not."""
-        rng, lane = self.rng, []
+        rng, thread = self.rng, []
         steps = [m for m in self.models if any(m is not e and mentions(e, m["name"]) for e in self.models)]
         gone: set[str] = set()
         for _ in range(rng.randrange(1, 4)):
@@ -230,21 +230,21 @@ class Maker:
             form = rng.choice(["http", "grpc"])
             what = rng.choice(["unload", "write", "config", "nowhere", "write", "count"])
             if model["name"] in gone:
-                lane.append({"do": "load", "model": model["name"], "form": form})
+                thread.append({"do": "load", "model": model["name"], "form": form})
                 gone.discard(model["name"])
             elif what == "unload":
-                lane.append({"do": "unload", "model": model["name"], "form": form, "dependents": rng.random() < 0.3})
+                thread.append({"do": "unload", "model": model["name"], "form": form, "dependents": rng.random() < 0.3})
                 gone.add(model["name"])
             elif what == "nowhere":
-                lane.append({"do": rng.choice(["load", "unload"]), "model": "@nowhere", "form": form})
+                thread.append({"do": rng.choice(["load", "unload"]), "model": "@nowhere", "form": form})
             elif model["kind"] in ("plain", "dynamic", "optional", "decoupled") and model not in steps:
-                lane += self.changed(model, what, form)
-            lane.append({"do": "index", "ready": rng.random() < 0.3})
-            lane.append(self.right(model))
-            lane.append(requests.query(rng, model))
-        return [lane]
+                thread += self.changed(model, what, form)
+            thread.append({"do": "index", "ready": rng.random() < 0.3})
+            thread.append(self.right(model))
+            thread.append(requests.query(rng, model))
+        return [thread]
 
-    def changed(self, model: Model, what: str, form: str) -> Lane:
+    def changed(self, model: Model, what: str, form: str) -> Thread:
         load: Step = {"do": "load", "model": model["name"], "form": form}
         if what == "config" and "completes" not in model["behaviour"]:
             load["config"] = {**full_config(model), "max_batch_size": self.rng.choice([0, 1, 4, 16])}
@@ -279,5 +279,5 @@ def phases(rng: random.Random, program: Program, of_ensembles: bool = False) -> 
     return made
 
 
-def _numbers(names: list[str]) -> Lane:
+def _numbers(names: list[str]) -> Thread:
     return [*({"do": "stats", "model": name} for name in names), {"do": "metrics"}]

@@ -110,8 +110,8 @@ func (s *Served) choose(ask *rollout.Ask) (*model.Model, rollout.Reason) {
 	return s.find(v), why
 }
 
-// Sibling returns the version of a model, pinned, where a sequence has begun, or nil. It
-// is not one that holds already.
+// Sibling returns the version of a model in which a sequence has begun, pinned; nil
+// where there is none but holds.
 func (r *Router) Sibling(name string, id backend.CorrelationID, holds *model.Model) *model.Model {
 	for _, v := range r.Lookup(name) {
 		if v != holds && v.HoldsSequence(id) && v.Pin() {

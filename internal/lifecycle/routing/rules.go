@@ -53,8 +53,8 @@ func (r Rules) CheckVersions(name string, serve []int64) error {
 	return r.fault(name, err)
 }
 
-// Check says what is wrong with the rules for versions with these configurations. What
-// steps of ensembles are, by is asked.
+// Check says what is wrong with the rules for versions with these configurations. by
+// knows what steps of ensembles are.
 func (r Rules) Check(by *Router, name string, configs map[int64]*modelconfig.Config) error {
 	if r.rules.Empty() {
 		return nil
@@ -106,8 +106,8 @@ func (r Rules) After(old Rules) Rules {
 	return r
 }
 
-// SteppedBack returns the rules with the weight of the watched version of plan taken
-// away, if plan is what by serves of that model at present by these rules.
+// SteppedBack returns the rules without the weight of the version that plan watches. It
+// returns false where by no longer serves the model by plan and live.
 func (r Rules) SteppedBack(by *Router, name string, plan *rollout.Plan, live *rollout.Live, why string) (Rules, bool) {
 	s := by.table.Load().models[name]
 	if r.live != live || s == nil || s.plan != plan {

@@ -97,14 +97,14 @@ func (l *Load) Stop(grace time.Duration) {
 
 // worker is what one goroutine has.
 type worker struct {
-	l       *Load
-	conn    drive.Conn
-	shard   *measure.Shard
-	request drive.Request
-	answer  drive.Answer
-	sample  measure.Sample
-	place   schedule.Place
-	pause   time.Duration
+	l        *Load
+	conn     drive.Conn
+	shard    *measure.Shard
+	request  drive.Request
+	answer   drive.Answer
+	sample   measure.Sample
+	position schedule.Position
+	pause    time.Duration
 }
 
 func (l *Load) worker() *worker {
@@ -135,10 +135,10 @@ func (w *worker) next(slot int) {
 		return
 	}
 	l.mu.Lock()
-	w.place = l.plan.Sequences.Next(slot)
+	w.position = l.plan.Sequences.Next(slot)
 	l.mu.Unlock()
 	w.request = drive.Request{
-		Prepared: l.plan.Requests[w.place.Stream][w.place.Step], ID: w.place.ID, Start: w.place.Start, End: w.place.End,
+		Prepared: l.plan.Requests[w.position.Stream][w.position.Step], ID: w.position.ID, Start: w.position.Start, End: w.position.End,
 	}
 }
 
@@ -227,7 +227,7 @@ func (l *Load) closed(slot int) {
 // endSequence sends the end of a sequence that is under way, so that the server need
 // not keep its place. It counts for nothing.
 func (w *worker) endSequence() {
-	if w.l.plan.Sequences == nil || w.place.End || w.place.ID == 0 || w.pause > 0 {
+	if w.l.plan.Sequences == nil || w.position.End || w.position.ID == 0 || w.pause > 0 {
 		return
 	}
 	w.request.Start, w.request.End = false, true

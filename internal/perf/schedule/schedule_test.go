@@ -113,11 +113,11 @@ func TestSequences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []Place
+	var got []Position
 	for _, slot := range []int{0, 1, 0, 0, 1, 0} {
 		got = append(got, s.Next(slot))
 	}
-	want := []Place{
+	want := []Position{
 		{ID: 5, Start: true},
 		{ID: 6, Start: true, End: true, Stream: 1},
 		{ID: 5, End: true, Step: 1},

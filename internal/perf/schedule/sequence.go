@@ -24,8 +24,8 @@ type slot struct {
 	step, length, stream int
 }
 
-// Place is one request's place in its sequence.
-type Place struct {
+// Position is one request's place in its sequence.
+type Position struct {
 	ID         uint64
 	Start, End bool
 	// Stream and Step say which data it has.
@@ -57,12 +57,12 @@ func NewSequences(o SequenceOptions, random *rand.Rand) (*Sequences, error) {
 }
 
 // Next returns the place of the next request of a slot.
-func (s *Sequences) Next(i int) Place {
+func (s *Sequences) Next(i int) Position {
 	c := &s.slots[i]
 	if c.step == c.length {
 		*c = s.begin(i)
 	}
-	p := Place{ID: c.id, Start: c.step == 0, Stream: c.stream, Step: c.step % s.streams[c.stream]}
+	p := Position{ID: c.id, Start: c.step == 0, Stream: c.stream, Step: c.step % s.streams[c.stream]}
 	c.step++
 	p.End = c.step == c.length
 	if p.End {
@@ -77,11 +77,11 @@ func (s *Sequences) Abandon(i int) { s.slots[i].step = s.slots[i].length }
 
 // Unfinished returns for each sequence under way a last request, with the data of its
 // begin.
-func (s *Sequences) Unfinished() []Place {
-	var all []Place
+func (s *Sequences) Unfinished() []Position {
+	var all []Position
 	for _, c := range s.slots {
 		if c.step > 0 && c.step < c.length {
-			all = append(all, Place{ID: c.id, End: true, Stream: c.stream})
+			all = append(all, Position{ID: c.id, End: true, Stream: c.stream})
 		}
 	}
 	return all

@@ -47,11 +47,11 @@ type Executor interface {
 	Execute(instance int, requests []*infer.Request) (begun bool)
 	// ExecuteOne is Execute for a batch of one request.
 	ExecuteOne(instance int, r *infer.Request) (begun bool)
-	// Starts reports whether Start leaves batches on their way.
+	// Starts reports whether Start may be used.
 	Starts() bool
-	// Start is Execute that does not wait for the model. With started, ended is called
+	// Start is Execute without the wait for the model. If started is true, ended is called
 	// once with what Execute would have returned, by another goroutine and perhaps before
-	// Start has returned; else begun is that.
+	// Start has returned. If it is false, begun is what Execute would have returned.
 	Start(instance int, requests []*infer.Request, ended func(begun bool)) (started, begun bool)
 }
 
@@ -74,8 +74,8 @@ type Scheduler struct {
 	asking    sync.WaitGroup                        // of what asks it
 
 	// Guarded by the driver's lock.
-	core   *batcher
-	places []*place // by instance
+	core    *batcher
+	senders []*sender // by instance
 }
 
 // New returns a scheduler. It starts nothing before the first request.
@@ -106,7 +106,7 @@ func New(o Options) *Scheduler {
 // second reports whether a busy instance may have another batch: to run beside
 // the first, or ahead.
 func (s *Scheduler) second(i int) bool {
-	return s.executor.Depth() > 1 || s.executor.Ahead(i) && s.placeOf(i).free()
+	return s.executor.Depth() > 1 || s.executor.Ahead(i) && s.senderOf(i).free()
 }
 
 // stepped takes a step and returns when to take the next one. It is called with
@@ -121,7 +121,7 @@ func (s *Scheduler) stepped(now int64, fx *effects) (wake int64) {
 // the lock held.
 func (s *Scheduler) done(now int64, x *batch, fx *effects) (wake int64) {
 	if s.core.load[x.Instance] == 1 {
-		s.placeOf(x.Instance).taken.Store(false) // of a batch that came to no place
+		s.senderOf(x.Instance).busy.Store(false) // of a batch that went nowhere
 	}
 	switch {
 	case !x.Back:

@@ -297,17 +297,17 @@ func (v Variant) size() int {
 	return n
 }
 
-// Place is a level of a result, by the result's first run.
-type Place struct {
+// FrontLevel is a level of a result, by the result's first run.
+type FrontLevel struct {
 	First int
 	Level Level
 }
 
 // Front are the levels that no other beats in throughput and in another metric, of which
 // less is better, at once, over all results.
-func (g Goal) Front(ranked []Ranked, model string, against Metric) []Place {
+func (g Goal) Front(ranked []Ranked, model string, against Metric) []FrontLevel {
 	type point struct {
-		Place
+		FrontLevel
 		x, y float64
 	}
 	var all []point
@@ -316,16 +316,16 @@ func (g Goal) Front(ranked []Ranked, model string, against Metric) []Place {
 			t, ok := Throughput.Of(&l, model)
 			c, seen := against.Of(&l, model)
 			if l.Failure == "" && ok && seen {
-				all = append(all, point{Place{ranked[i].First, l}, c.Mean, t.Mean})
+				all = append(all, point{FrontLevel{ranked[i].First, l}, c.Mean, t.Mean})
 			}
 		}
 	}
-	var front []Place
+	var front []FrontLevel
 	for _, p := range all {
 		if !slices.ContainsFunc(all, func(q point) bool {
 			return q.x <= p.x && q.y >= p.y && (q.x < p.x || q.y > p.y)
 		}) {
-			front = append(front, p.Place)
+			front = append(front, p.FrontLevel)
 		}
 	}
 	return front

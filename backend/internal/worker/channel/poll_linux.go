@@ -37,14 +37,14 @@ type polling struct {
 	run  int  // so many in a row were asked for, and came
 }
 
-// odds say whether to ask for a frame: the more often in a row that was in vain, the more
-// rarely.
+// odds decide whether to poll for the next frame: the more polls in a row were in vain,
+// the rarer they get.
 type odds struct {
-	skip   int // so many frames are waited for
-	misses int // in a row
+	skip   int // how many of the next frames are waited for without polling
+	misses int // polls in vain, in a row
 }
 
-// fair reports whether to ask for the next frame.
+// fair reports whether to poll for the next frame.
 func (o *odds) fair() bool {
 	if o.skip > 0 {
 		o.skip--
@@ -53,7 +53,7 @@ func (o *odds) fair() bool {
 	return true
 }
 
-// note takes what came of it; after most misses in a row it gets no rarer.
+// note takes the outcome of a poll. After most misses in a row polls get no rarer.
 func (o *odds) note(hit bool, most int) {
 	if hit {
 		o.misses = 0

@@ -21,15 +21,15 @@ import (
 // them a wake-up again. So the thread waits a while without telling the scheduler, and
 // only when nothing comes does it wait as others do.
 
-// A thread that waits in the kernel is woken by whoever writes, who pays for it, and its
-// core may have to wake, too. A library that is quicker than the server would have that for
-// nearly each request of a few clients. So the thread that runs it asks for the next frame
-// again and again for askLimit, and leaves the core to others in between, before it waits:
-// see odds for what that costs where nothing comes.
+// Whoever writes to a thread that sleeps in the kernel pays for waking it, and its core
+// may have to wake as well. A library that is quicker than the server would sleep
+// before nearly every request of a few clients. So the thread that runs the library
+// polls for askLimit before it sleeps, and yields its core between two polls. odds
+// bounds what that costs where nothing comes.
 const (
 	askLimit = 60 * time.Microsecond
-	// askMisses is maxMisses for it. Whoever sleeps makes the others slower, and would ask
-	// in vain then: it has to find out soon that there is something to ask for.
+	// askMisses is maxMisses for this polling. A thread that sleeps slows the others down,
+	// so that its next poll is in vain, too: it has to find out soon that polling pays again.
 	askMisses = 4
 )
 
@@ -68,8 +68,8 @@ func NewSource(f *os.File) (*Source, error) {
 	return s, nil
 }
 
-// Expect says whether what the next Reads return probably comes soon, and whether to ask
-// for it before they wait.
+// Expect says whether the next frame probably comes soon, and whether Read is to poll
+// for it before it sleeps.
 func (s *Source) Expect(soon, ask bool) { s.soon, s.asks = soon, ask }
 
 // Interrupt has the Read that waits, or else the next one that would wait, return
@@ -103,7 +103,8 @@ func (s *Source) Read(b []byte) (int, error) {
 	}
 }
 
-// ask is Receive, again and again for a moment: until something comes, or Interrupt.
+// ask polls: it calls Receive until something comes, Interrupt is called, or askLimit
+// is over.
 func (s *Source) ask(b []byte) (n int, errno syscall.Errno) {
 	for begin := time.Now(); ; {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)

@@ -20,7 +20,7 @@ import (
 )
 
 // Handler is what a worker written in Go does. Its methods are called one
-// at a time, except for what Laned says.
+// at a time, unless it is Concurrent.
 type Handler interface {
 	// Call answers LOAD, INIT and UNLOAD.
 	Call(kind wire.Kind, instance uint32, body json.RawMessage) (any, error)
@@ -211,10 +211,10 @@ func (g *Guest) handle(h wire.Header, body []byte) (err error) {
 }
 
 func (g *Guest) work(jobs *jobQueue) {
-	var beside *lanes
-	if h, ok := g.handler.(Laned); ok {
-		beside = &lanes{guest: g, handler: h, by: map[uint32]*callLane{}}
-		defer beside.running.Wait()
+	var concurrent *callQueues
+	if h, ok := g.handler.(Concurrent); ok {
+		concurrent = &callQueues{guest: g, handler: h, queues: map[uint32]*callQueue{}}
+		defer concurrent.running.Wait()
 	}
 	for {
 		j, ok := jobs.take()
@@ -226,8 +226,8 @@ func (g *Guest) work(jobs *jobQueue) {
 		case wire.KindExecute, wire.KindExecuteBatch:
 			err = g.execute(&j)
 		default:
-			if beside != nil {
-				beside.put(j)
+			if concurrent != nil {
+				concurrent.put(j)
 			} else {
 				err = g.call(&j)
 			}

@@ -19,7 +19,7 @@ import (
 //   - a clock, which ticks only while something runs, has it read when an execution has
 //     seen two ticks. It gives the part back when the thread has nothing to run again.
 //     Where executions have long been shorter than its ticks it ticks less often.
-// It asks for the next frame for a moment before it sleeps, see channel.Source.
+// It polls for the next frame before it sleeps, see channel.Source.
 // Where there are several instances the background goroutine reads: what is for one of
 // them must not wait for what another one runs.
 
@@ -38,8 +38,8 @@ type source interface {
 	io.Reader
 	// Interrupt has the Read that waits, or the next one, return channel.ErrInterrupted.
 	Interrupt()
-	// Expect says whether what the next Read returns probably comes soon, and whether to
-	// ask for it for a moment before the thread sleeps.
+	// Expect says whether the next frame probably comes soon, and whether Read is to poll
+	// for it before the thread sleeps.
 	Expect(soon, ask bool)
 }
 

@@ -2,8 +2,8 @@
 // with a response cache runs. It speaks the worker protocol and has a Cache, which is
 // C's business (package capi/cache), keep values. Open host.go first.
 //
-// A lane is an instance of the protocol, with a thread of its own. A look-up is a
-// request with a key, an insertion one with a key and a value.
+// Each instance of the protocol has a thread of its own. A look-up is a request with a
+// key, an insertion one with a key and a value.
 package host
 
 import (
@@ -67,7 +67,7 @@ func (s *Server) Serve(c Cache) int {
 }
 
 // Call implements guest.Handler.
-func (s *Server) Call(kind wire.Kind, lane uint32, body json.RawMessage) (any, error) {
+func (s *Server) Call(kind wire.Kind, instance uint32, body json.RawMessage) (any, error) {
 	switch kind {
 	case wire.KindLoad:
 		var o Open
@@ -76,7 +76,7 @@ func (s *Server) Call(kind wire.Kind, lane uint32, body json.RawMessage) (any, e
 		}
 		return nil, s.cache.Open(&o)
 	case wire.KindInit:
-		return nil, s.Guest().Attach(lane, guest.Served{Tables: Tables, InlineLimit: InlineLimit, Execute: s.execute})
+		return nil, s.Guest().Attach(instance, guest.Served{Tables: Tables, InlineLimit: InlineLimit, Execute: s.execute})
 	case wire.KindUnload: // of the whole process, which ends
 		return nil, nil
 	default:

@@ -34,7 +34,8 @@ type sizeCost struct {
 	last         uint64 // the number of the last batch
 }
 
-func place(size int) int {
+// sizeClass is the index of the statistics that batches of a size share.
+func sizeClass(size int) int {
 	if size <= exactSizes {
 		return size
 	}
@@ -53,7 +54,7 @@ func (c *costs) learn(size int, took int64) {
 	n, t := float64(size), float64(took)
 	c.one, c.x, c.xx = c.one*memory+1, c.x*memory+n, c.xx*memory+n*n
 	c.y, c.xy = c.y*memory+t, c.xy*memory+n*t
-	i := place(size)
+	i := sizeClass(size)
 	for len(c.sizes) <= i {
 		c.sizes = append(c.sizes, sizeCost{})
 	}
@@ -77,7 +78,7 @@ func (c *costs) of(size int) int64 {
 		return 0
 	}
 	line := c.line(float64(size))
-	i := place(size)
+	i := sizeClass(size)
 	if i >= len(c.sizes) {
 		return int64(line)
 	}

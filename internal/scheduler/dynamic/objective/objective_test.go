@@ -59,7 +59,7 @@ func TestCosts(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	last := 0
 	for n := 1; n <= 1<<20; n++ {
-		i := place(n)
+		i := sizeClass(n)
 		if i != last && i != last+1 || n <= exactSizes && i != n {
 			t.Fatalf("size %d: place %d after %d", n, i, last)
 		}

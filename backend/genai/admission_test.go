@@ -13,10 +13,10 @@ import (
 
 func never() bool { return false }
 
-func TestPlaces(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []int64
-		p := newPlaces("m", limits{sequences: 2, cache: 100}, 1, func(v int64) { told = append(told, v) })
+		p := newAdmission("m", limits{sequences: 2, cache: 100}, 1, func(v int64) { told = append(told, v) })
 		if err := p.take(claim{bytes: 101}, never); err == nil || backend.AsError(err).Code != backend.InvalidArg {
 			t.Errorf("one that never fits: %v", err)
 		}
@@ -65,10 +65,10 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestPlacesCancelled: who has gone is not waited for.
-func TestPlacesCancelled(t *testing.T) {
+// TestAdmissionCancelled: who has gone is not waited for.
+func TestAdmissionCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces("m", limits{sequences: 1, cache: 100}, 1, func(int64) {})
+		p := newAdmission("m", limits{sequences: 1, cache: 100}, 1, func(int64) {})
 		if err := p.take(claim{bytes: 1}, never); err != nil {
 			t.Fatal(err)
 		}
@@ -84,11 +84,11 @@ func TestPlacesCancelled(t *testing.T) {
 	})
 }
 
-// TestPlacesSideBySide: each text has as much room as the longest, so that a long one costs more the
+// TestAdmissionSideBySide: each text has as much room as the longest, so that a long one costs more the
 // more others there are.
-func TestPlacesSideBySide(t *testing.T) {
+func TestAdmissionSideBySide(t *testing.T) {
 	var used int64
-	p := newPlaces("m", limits{sequences: 8, cache: 1000}, 2, func(v int64) { used = v })
+	p := newAdmission("m", limits{sequences: 8, cache: 1000}, 2, func(v int64) { used = v })
 	for _, c := range []struct {
 		claim claim
 		fits  bool

@@ -7,17 +7,18 @@ import (
 	"github.com/nesoserve/neso/backend"
 )
 
-// places are what requests share: how many are written at once, and the memory of their keys and
-// values, of which each has all that it may need from its beginning on. So no request that has
-// begun waits for memory of another. They are given in the order in which they are asked for.
-type places struct {
+// admission bounds what the requests of a model share: how many are written at once, and
+// the memory of their keys and values. A request that is admitted has all the memory that
+// it may need, so that it never waits for that of another. Requests are admitted in the
+// order in which they come.
+type admission struct {
 	model    string
 	limits   limits
 	perToken int64
 	// report is told how many bytes are in use, in order.
 	report func(used int64)
 
-	turn chan struct{} // has room for who is to have the next place
+	turn chan struct{} // held by the request that is admitted next
 
 	mu    sync.Mutex
 	own   int64         // bytes of those that have memory of their own
@@ -30,40 +31,40 @@ type places struct {
 // side, each with as much room as the longest has.
 type claim struct{ bytes, tokens int64 }
 
-func newPlaces(model string, l limits, perToken int64, report func(int64)) *places {
-	return &places{
+func newAdmission(model string, l limits, perToken int64, report func(int64)) *admission {
+	return &admission{
 		model: model, limits: l, perToken: perToken, report: report, sides: map[int64]int{}, turn: make(chan struct{}, 1),
 		freed: make(chan struct{}, 1),
 	}
 }
 
 // used is how many bytes are in use, with what is claimed beside.
-func (p *places) used(more claim) int64 {
+func (a *admission) used(more claim) int64 {
 	rows, longest := int64(0), int64(0)
-	for tokens, n := range p.sides {
+	for tokens, n := range a.sides {
 		rows, longest = rows+int64(n), max(longest, tokens)
 	}
 	if more.tokens > 0 {
 		rows, longest = rows+1, max(longest, more.tokens)
 	}
-	return p.own + more.bytes + rows*longest*p.perToken
+	return a.own + more.bytes + rows*longest*a.perToken
 }
 
 // lookAgain is how often a request that waits is looked at for cancellation.
 const lookAgain = 10 * time.Millisecond
 
-// take waits for a place with memory. It fails at once where there never will be one, and soon when
+// take waits until a request is admitted. It fails at once where it never will be, and soon when
 // gone says that nobody waits any more.
-func (p *places) take(c claim, gone func() bool) error {
-	if bytes := c.bytes + c.tokens*p.perToken; bytes > p.limits.cache {
+func (a *admission) take(c claim, gone func() bool) error {
+	if bytes := c.bytes + c.tokens*a.perToken; bytes > a.limits.cache {
 		return backend.Errorf(backend.InvalidArg, "the request needs %d bytes for keys and values, and model '%s' has %d for all requests: "+
-			"ask for fewer tokens (max_tokens)", bytes, p.model, p.limits.cache)
+			"ask for fewer tokens (max_tokens)", bytes, a.model, a.limits.cache)
 	}
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for mine := false; !mine; {
 		select {
-		case p.turn <- struct{}{}:
+		case a.turn <- struct{}{}:
 			mine = true
 		case <-tick.C:
 			if gone() {
@@ -71,10 +72,10 @@ func (p *places) take(c claim, gone func() bool) error {
 			}
 		}
 	}
-	defer func() { <-p.turn }()
-	for !p.try(c) {
+	defer func() { <-a.turn }()
+	for !a.try(c) {
 		select {
-		case <-p.freed:
+		case <-a.freed:
 		case <-tick.C:
 		}
 		if gone() {
@@ -86,35 +87,35 @@ func (p *places) take(c claim, gone func() bool) error {
 
 var errGone error = backend.Errorf(backend.Cancelled, "the request was cancelled")
 
-func (p *places) try(c claim) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.count >= p.limits.sequences || p.used(c) > p.limits.cache {
+func (a *admission) try(c claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.count >= a.limits.sequences || a.used(c) > a.limits.cache {
 		return false
 	}
-	p.add(c, 1)
+	a.add(c, 1)
 	return true
 }
 
 // giveBack ends what take has begun.
-func (p *places) giveBack(c claim) {
-	p.mu.Lock()
-	p.add(c, -1)
-	p.mu.Unlock()
+func (a *admission) giveBack(c claim) {
+	a.mu.Lock()
+	a.add(c, -1)
+	a.mu.Unlock()
 	select {
-	case p.freed <- struct{}{}:
+	case a.freed <- struct{}{}:
 	default:
 	}
 }
 
 // add adds a claim so many times.
-func (p *places) add(c claim, n int) {
-	p.count += n
-	p.own += int64(n) * c.bytes
+func (a *admission) add(c claim, n int) {
+	a.count += n
+	a.own += int64(n) * c.bytes
 	if c.tokens > 0 {
-		if p.sides[c.tokens] += n; p.sides[c.tokens] == 0 {
-			delete(p.sides, c.tokens)
+		if a.sides[c.tokens] += n; a.sides[c.tokens] == 0 {
+			delete(a.sides, c.tokens)
 		}
 	}
-	p.report(p.used(claim{}))
+	a.report(a.used(claim{}))
 }
