@@ -97,7 +97,9 @@ def _keyed(program: Program, result: Any) -> Any:
     phases = [
         {
             **phase,
-            "threads": [[keyed(*both) for both in zip(thread, answers)] for thread, answers in zip(threads, phase["threads"])],
+            "threads": [
+                [keyed(*both) for both in zip(thread, answers)] for thread, answers in zip(threads, phase["threads"])
+            ],
         }
         for threads, phase in zip(program["phases"], result["phases"])
     ]
