@@ -108,7 +108,15 @@ def test_in_process_outputs(tmp_path):
     assert [x["response_outputs"] for x in experiment["requests"]] == [[{"OUTPUT0": [1.5, 2]}]] * 5
 
 
-def test_in_process_streams(repository):
+def outputs(export: Path):
+    """The profile export has every response of a stream, not one of them."""
+    [experiment] = json.loads(export.read_text())["experiments"]
+    for request in experiment["requests"]:
+        n = len(request["response_timestamps"])
+        assert n in (5, 7) and request["response_outputs"] == [{"OUT": i} for i in range(n)], request
+
+
+def test_in_process_streams(repository, tmp_path):
     """Decoupled models and sequences."""
     r = perf(
         *LOCAL,
@@ -120,8 +128,11 @@ def test_in_process_streams(repository):
         repository / "n.json",
         "--request-count",
         6,
+        "--profile-export-file",
+        tmp_path / "e.json",
     )
     assert r.returncode == 0 and "Request count: 6\n" in r.stdout and "Response Throughput" in r.stdout, r
+    outputs(tmp_path / "e.json")
     r = perf(*LOCAL, "--model-repository", repository, "-m", "sequence", "--request-count", 100, "--sequence-length", 5)
     assert r.returncode == 0 and "Sequence count: " in r.stdout, r
 
@@ -202,9 +213,24 @@ def test_periodic(streaming, repository, tmp_path):
     assert experiment["experiment"] == {"mode": "concurrency", "value": 1}
     requests = sorted(experiment["requests"], key=lambda x: x["timestamp"])
     assert sorted(len(x["response_timestamps"]) for x in requests) == [5, 5, 5, 7, 7, 7]
+    outputs(tmp_path / "e.json")
     for joined, before in ((requests[2:4], requests[:2]), (requests[4:], requests[2:4])):
         third = max(x["response_timestamps"][2] for x in before)
         assert all(x["timestamp"] >= third for x in joined)
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_decoupled_needs_a_stream(streaming, repository, protocol):
+    """It is said before anything is sent."""
+    r = perf("-m", "counter", *at(streaming, protocol), "--input-data", repository / "n.json", "--request-count", 2)
+    assert r.returncode == 99 and "Decoupled models must be run with `--streaming`" in r.stderr and not r.stdout, r
+
+
+def test_windows_without_an_answer(streaming, tmp_path):
+    """The peer's status says that windows were too short."""
+    args = ("--request-rate-range", 0.01, "-p", 20, "-r", 3, "--input-data", "zero")
+    r = perf("-m", "sequence", *at(streaming, "http"), *args, "--num-of-sequences", 1, "--request-count", 0)
+    assert r.returncode in (2, 3), r
 
 
 def test_periodic_too_few(streaming, repository, tmp_path):

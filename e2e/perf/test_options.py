@@ -98,7 +98,7 @@ RUNS = {
     ),
     "data-directory": (["--data-directory", "TOP/data", "--shape", "X:3"], lambda r, n: every(n, "X", [[5, 6, 7]])),
     "string-data": (["--string-data", "a b"], lambda r, n: strings(n, "a b")),
-    "string-length": (["--string-length", 7], lambda r, n: strings(n, "[a-zA-Z0-9]{7}")),
+    "string-length": (["--string-length", 7], lambda r, n: strings(n, "[a-zA-Z0-9 ]{7}")),
     "shape": (["--shape", "X:5"], lambda r, n: all(np.shape(x["X"]) == (1, 5) for x in n)),
     "input-tensor-format": (
         ["--input-tensor-format", "json", "--output-tensor-format", "json"],

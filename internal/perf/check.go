@@ -28,7 +28,7 @@ func (p *prepared) check() func(*wire.Prepared, *drive.Answer) error {
 		if len(r.Step.Expected) == 0 {
 			return nil
 		}
-		outputs, err := p.outputs(a.Body, a.Header)
+		outputs, err := p.outputs(a.LastBody(), a.Header)
 		if err != nil {
 			return &drive.Failure{Kind: "malformed answer", Text: err.Error()}
 		}
@@ -97,6 +97,20 @@ func (p *prepared) outputs(body []byte, header int) ([]data.Tensor, error) {
 	return out, nil
 }
 
-func (p *prepared) recorded(r *measure.Record) ([]data.Tensor, error) {
-	return p.outputs(r.Body, r.Header)
+// recorded takes the responses to a request apart.
+func (p *prepared) recorded(r *measure.Record) ([][]data.Tensor, error) {
+	ends := r.Ends
+	if len(ends) == 0 {
+		ends = []int{len(r.Body)}
+	}
+	var all [][]data.Tensor
+	from := 0
+	for _, end := range ends {
+		outputs, err := p.outputs(r.Body[from:end], r.Header)
+		if err != nil {
+			return nil, err
+		}
+		all, from = append(all, outputs), end
+	}
+	return all, nil
 }

@@ -23,6 +23,7 @@ import (
 const (
 	exitDone        = 0
 	exitUnstable    = 2
+	exitNothing     = 3 // the windows were too short for a single answer
 	exitFailed      = 99
 	exitInterrupted = 130
 )
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, env Env) int {
 		fmt.Fprintln(env.Stdout, "Perf Analyzer Version", env.Version, "(Neso)")
 		return exitDone
 	case err != nil:
-		fmt.Fprintf(env.Stderr, "%s\nUsage: %s -m MODEL [options] ('%s -h' says more)\n", err, env.Program, env.Program)
+		fmt.Fprintf(env.Stderr, "Error: %s\nUsage: %s -m MODEL [options] ('%s -h' says more)\n", err, env.Program, env.Program)
 		return exitFailed
 	}
 	report := env.Stdout
@@ -102,6 +103,9 @@ func run(ctx context.Context, args []string, env Env) int {
 	return s.run(ctx)
 }
 
+// errNothing says of a load that its windows were over before anything was answered.
+var errNothing = errors.New("no request was answered in the time of the measurement: it needs a longer window")
+
 // session is one run of the command.
 type session struct {
 	*prepared
@@ -127,7 +131,9 @@ func (s *session) run(ctx context.Context) int {
 	switch {
 	case s.failure != nil:
 		fmt.Fprintln(s.env.Stderr, "error:", measure.Plain(s.failure.Error()))
-		code = exitFailed
+		if code = exitFailed; errors.Is(s.failure, errNothing) {
+			code = exitNothing
+		}
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.env.Stderr, "interrupted: the report has what was measured until then")
 		code = exitInterrupted

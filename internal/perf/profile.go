@@ -183,7 +183,7 @@ func (s *session) result(level float64, m *meter, windows []*measure.Window, sta
 	}
 	if len(used) == 0 || used[0].Count == 0 && cut != nil {
 		if cut == nil {
-			cut = errors.New("no request was answered in the time of the measurement: it needs a longer window")
+			cut = errNothing
 		}
 		if errors.Is(cut, context.Canceled) {
 			return nil, nil

@@ -24,6 +24,7 @@ import (
 	"github.com/nesoserve/neso/internal/perf/report"
 	"github.com/nesoserve/neso/internal/perf/target"
 	"github.com/nesoserve/neso/internal/perf/wire"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // prepared is all that is made before the load begins.
@@ -67,7 +68,9 @@ func setup(ctx context.Context, o *options.Options, env Env) (*session, error) {
 		p.close()
 		return nil, err
 	}
-	s.report = &report.Run{Options: o, Model: p.model, Version: env.Version, Epoch: epoch(), Time: time.Now()}
+	s.report = &report.Run{
+		Options: o, Model: p.model, Version: env.Version, Processors: processors.Count(), Epoch: epoch(), Time: time.Now(),
+	}
 	return s, nil
 }
 
@@ -240,6 +243,11 @@ func reached(o *options.Options, err error) error {
 // load makes the data.
 func (p *prepared) load() error {
 	o, m := p.o, p.model
+	if m.Decoupled && !o.Streaming && o.Kind == "triton" {
+		//nolint:staticcheck // the peer's text
+		return fmt.Errorf("Decoupled models must be run with `--streaming` and `-i grpc`, or with `--service-kind=triton_c_api`: '%s' is "+
+			"decoupled, it may answer a request any number of times", m.Name)
+	}
 	if o.Batch > 1 && m.MaxBatch == 0 {
 		return errors.New("can not specify batch size > 1 as the model does not support batching")
 	}

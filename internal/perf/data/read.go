@@ -33,11 +33,7 @@ func read(path string, o *Options) ([][]Step, error) {
 		Expected []json.RawMessage `json:"validation_data"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			line := 1 + bytes.Count(text[:syntax.Offset], []byte("\n"))
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		}
-		return nil, err
+		return nil, inWords(text, err)
 	}
 	if len(file.Data) == 0 {
 		return nil, errors.New("The json file doesn't contain data field") //nolint:staticcheck // the peer's text
@@ -47,6 +43,30 @@ func read(path string, o *Options) ([][]Step, error) {
 			len(file.Expected), len(file.Data))
 	}
 	return streams(file.Data, file.Expected, o)
+}
+
+// inWords says what is wrong with the JSON of a file: in which line, or what stands where
+// something else was expected.
+func inWords(text []byte, err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		line, kind := 1+bytes.Count(text[:min(int(e.Offset), len(text))], []byte("\n")), strings.Fields(e.Value)[0]
+		if e.Field == "" {
+			return fmt.Errorf("line %d: expected an object with the field 'data', found JSON of the kind %s", line, kind)
+		}
+		return fmt.Errorf("line %d: the field '%s' cannot be of the kind %s", line, e.Field, kind)
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:min(int(e.Offset), len(text))], []byte("\n")), err)
+	}
+	return err
+}
+
+// found is the kind of a JSON value that is not what was expected.
+func found(err error) string {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return strings.Fields(e.Value)[0]
+	}
+	return err.Error()
 }
 
 // streams reads the list of steps, each of which may be a list itself: a stream.
@@ -99,7 +119,7 @@ func streams(list, expected []json.RawMessage, o *Options) ([][]Step, error) {
 func readStep(raw, expected json.RawMessage, o *Options) (s Step, err error) {
 	var tensors map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &tensors); err != nil {
-		return s, fmt.Errorf("expected an object with the model's inputs: %w", err)
+		return s, fmt.Errorf("expected an object with the model's inputs, found %s", found(err))
 	}
 	for name := range tensors {
 		if !slices.ContainsFunc(o.Inputs, func(in Input) bool { return in.Name == name }) {
@@ -125,7 +145,7 @@ func readStep(raw, expected json.RawMessage, o *Options) (s Step, err error) {
 	}
 	var outputs map[string]json.RawMessage
 	if err := json.Unmarshal(expected, &outputs); err != nil {
-		return s, fmt.Errorf("expected an object with the model's outputs: %w", err)
+		return s, fmt.Errorf("expected an object with the model's outputs, found %s", found(err))
 	}
 	for _, out := range o.Outputs {
 		text, ok := outputs[out.Name]
@@ -156,6 +176,9 @@ func readTensor(raw json.RawMessage, in Input) (Tensor, error) {
 	content := raw
 	if raw[0] == '{' {
 		if err := json.Unmarshal(raw, &object); err != nil {
+			if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				err = fmt.Errorf("the field '%s' cannot be of the kind %s", e.Field, found(err))
+			}
 			return t, fmt.Errorf("input '%s': %w", in.Name, err)
 		}
 		if object.Base64 == nil && object.Content == nil {
@@ -285,7 +308,7 @@ func ReadBodies(paths []string) (*Set, error) {
 			} `json:"data"`
 		}
 		if err := json.Unmarshal(text, &file); err != nil {
-			return nil, fmt.Errorf("failed to read the input data %s: %w", path, err)
+			return nil, fmt.Errorf("failed to read the input data %s: %w", path, inWords(text, err))
 		}
 		for i, e := range file.Data {
 			if len(e.Payload) == 0 {

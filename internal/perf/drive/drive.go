@@ -46,9 +46,11 @@ type Answer struct {
 	Sent, First, Last int64
 	Responses         int
 	FirstResponse     int64 // when the first response had come whole
-	// Body holds the last response: of HTTP the body, of gRPC the message. It is valid
-	// until the next request. Header is how much of it is JSON, -1 if all is.
+	// Body holds the last response, with Times all of them one behind the other: of HTTP
+	// the body, of gRPC the messages, of which Ends says where each one ends. It is valid
+	// until the next request. Header is how much of HTTP's is JSON, -1 if all is.
 	Body   []byte
+	Ends   []int
 	Header int
 	// At has the time of each response.
 	At []int64
@@ -56,7 +58,29 @@ type Answer struct {
 
 func (a *Answer) reset() {
 	a.Sent, a.First, a.Last, a.Responses, a.Header = 0, 0, 0, 0, -1
-	a.Body, a.At = a.Body[:0], a.At[:0]
+	a.Body, a.Ends, a.At = a.Body[:0], a.Ends[:0], a.At[:0]
+}
+
+// keep keeps a response beside those before it, or in their place; false says that they
+// are too long.
+func (a *Answer) keep(body []byte) bool {
+	if !a.Times {
+		a.Body, a.Ends = a.Body[:0], a.Ends[:0]
+	}
+	if len(a.Body)+len(body) > maxAnswer {
+		return false
+	}
+	a.Body = append(a.Body, body...)
+	a.Ends = append(a.Ends, len(a.Body))
+	return true
+}
+
+// LastBody is the last of the responses in Body.
+func (a *Answer) LastBody() []byte {
+	if n := len(a.Ends); n > 1 {
+		return a.Body[a.Ends[n-2]:]
+	}
+	return a.Body
 }
 
 // ended is when a request was over that came to err.

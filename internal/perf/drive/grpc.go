@@ -247,7 +247,9 @@ func (c *grpcConn) take5(b []byte) error {
 				return malformed("a message compressed by %s: %v", c.compression, err)
 			}
 		}
-		c.whole()
+		if err := c.whole(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -255,7 +257,7 @@ func (c *grpcConn) take5(b []byte) error {
 func (c *grpcConn) keeps() bool { return c.answer.Keep || c.streaming }
 
 // whole acts on a message that has come in whole.
-func (c *grpcConn) whole() {
+func (c *grpcConn) whole() error {
 	body := c.message
 	if c.streaming {
 		var text string
@@ -264,16 +266,17 @@ func (c *grpcConn) whole() {
 		switch {
 		case text != "":
 			c.failed, c.done = &Failure{Kind: "error in the stream", Text: text}, true
-			return
+			return nil
 		case !c.decoupled || final:
 			c.done = true
 		}
 		if final && c.decoupled && wire.Empty(body) {
-			return // it says only that this was all
+			return nil // it says only that this was all
 		}
 	}
-	if c.answer.Keep {
-		c.answer.Body = append(c.answer.Body[:0], body...)
+	if c.answer.Keep && !c.answer.keep(body) {
+		return tooLong()
 	}
 	c.answer.response(Now())
+	return nil
 }

@@ -13,6 +13,7 @@ type localConn struct {
 	cancel func()
 	answer *Answer
 	yield  func(body []byte)
+	long   bool // more came than can be kept
 }
 
 // Local returns a connection to a server within the process.
@@ -27,8 +28,12 @@ func (c *localConn) Do(r *Request, a *Answer) error {
 	a.reset()
 	a.Sent = Now()
 	c.answer = a
+	c.long = false
 	err := c.call(c.ctx, r, a.Keep, c.yield)
 	a.Last = Now()
+	if c.long && err == nil {
+		return tooLong()
+	}
 	if c.ctx.Err() != nil && err != nil {
 		return &Failure{Kind: kindStopped, Broken: true}
 	}
@@ -41,7 +46,7 @@ func (c *localConn) response(body []byte) {
 		a.First = now
 	}
 	if a.Keep {
-		a.Body = append(a.Body[:0], body...)
+		c.long = !a.keep(body) || c.long
 	}
 	a.response(now)
 }

@@ -169,7 +169,8 @@ func (w *worker) send(slot int, due int64) {
 	w.shard.Add(&w.sample)
 	if w.l.plan.Keep {
 		w.shard.Keep(&measure.Record{
-			Start: begun, Step: w.request.Step, ID: w.request.ID, At: append([]int64(nil), a.At...), Body: a.Body, Header: a.Header,
+			Start: begun, Step: w.request.Step, ID: w.request.ID, At: append([]int64(nil), a.At...), Body: a.Body, Ends: a.Ends,
+			Header: a.Header,
 		})
 	}
 }

@@ -42,6 +42,8 @@ type Record struct {
 	ID    uint64
 	At    []int64
 	Body  []byte // the recorder keeps a copy
+	// Ends is where each response ends in Body, nil if it is one.
+	Ends []int
 	// Header is how much of Body is JSON, -1 if all is.
 	Header int
 }
@@ -129,9 +131,9 @@ func (l *Shard) Keep(r *Record) {
 	if room := l.recorder.most - l.recorder.kept.Add(int64(len(r.Body))); room < 0 {
 		l.recorder.kept.Add(-int64(len(r.Body)))
 		l.recorder.cut.Add(1)
-		kept.Body = nil
+		kept.Body, kept.Ends = nil, nil
 	} else {
-		kept.Body = slices.Clone(r.Body)
+		kept.Body, kept.Ends = slices.Clone(r.Body), slices.Clone(r.Ends)
 	}
 	l.records = append(l.records, kept)
 }

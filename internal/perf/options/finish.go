@@ -3,6 +3,8 @@ package options
 import (
 	"math"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -41,7 +43,7 @@ func (o *Options) finish() error {
 			o.MetricsURL = net.JoinHostPort(host, "8002") + "/metrics"
 		}
 	}
-	for _, check := range []func() error{o.checkBasics, o.checkRange, o.checkCounts, o.checkKinds} {
+	for _, check := range []func() error{o.checkBasics, o.checkRange, o.checkCounts, o.checkKinds, o.checkFiles} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -123,6 +125,25 @@ func (o *Options) checkCounts() error {
 		return usagef("--request-count can not be less than %s", what)
 	case o.RequestCount > 0 && several:
 		return usagef("--request-count not supported with multiple %s values in one run", what)
+	}
+	return nil
+}
+
+// checkFiles finds what cannot be written before anything is measured.
+func (o *Options) checkFiles() error {
+	files := map[string][]string{"-f": {o.Report}, "--profile-export-file": {o.Export}, "--plot": o.Plots}
+	for _, name := range []string{"-f", "--profile-export-file", "--plot"} {
+		for _, path := range files[name] {
+			if path == "" {
+				continue
+			}
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				return usagef("Failed to parse %s. '%s' is a directory, expected the name of a file.", name, path)
+			}
+			if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+				return usagef("Failed to parse %s. '%s' cannot be written: %s: no such file or directory", name, path, filepath.Dir(path))
+			}
+		}
 	}
 	return nil
 }

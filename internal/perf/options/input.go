@@ -1,7 +1,5 @@
 package options
 
-import "strconv"
-
 func dataTable() []entry {
 	return append(sequenceTable(), []entry{
 		{
@@ -66,14 +64,14 @@ func sequenceTable() []entry {
 	return []entry{
 		{
 			"num-of-sequences", "", "N", sequence, "sequences at once under a rate; default 4",
-			number("--num-of-sequences", 1, "> 0", func(o *Options) *int { return &o.Sequences }),
+			atMost(mostLoad, number("--num-of-sequences", 1, "> 0", func(o *Options) *int { return &o.Sequences })),
 		},
 		{
 			"sequence-length", "", "N", sequence, "requests of a sequence; default 20, or those of the data",
 			number("--sequence-length", 1, "> 0", func(o *Options) *int { return &o.SequenceLength }),
 		},
 		{"sequence-length-variation", "", "PERCENT", sequence, "by which lengths differ; default 20", func(o *Options, s string) error {
-			v, err := strconv.ParseFloat(s, 64)
+			v, err := float(s)
 			if err == nil && v < 0 {
 				return usagef("Failed to parse --sequence-length-variation. The value must be >= 0.0.")
 			}

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// mode says what a run varies; two of them contradict each other.
-func (o *Options) mode(m Mode) error {
-	if len(o.modes) > 0 && o.modes[0] != m {
-		return usagef("Cannot use both %s and %s inference load modes.", o.modes[0], m)
+// mode says what a run varies; two of them contradict each other, and so do two ways to say it.
+func (o *Options) mode(m Mode, said string) error {
+	if o.saidMode != "" && o.saidMode != said {
+		return usagef("Cannot use both %s and %s inference load modes.", o.saidMode, said)
 	}
-	o.Mode, o.modes = m, append(o.modes, m)
+	o.Mode, o.saidMode = m, said
 	return nil
 }
 
 func ranged(name string, m Mode) func(*Options, string) error {
 	return func(o *Options, s string) error {
-		if err := o.mode(m); err != nil {
+		if err := o.mode(m, m.String()); err != nil {
 			return err
 		}
 		r, err := parseRange(name, s, m != Rate)
@@ -85,7 +85,7 @@ func measureTable() []entry {
 			return nil
 		}},
 		{"request-intervals", "", "FILE", measure, "gaps between requests in microseconds, one a line", func(o *Options, s string) error {
-			if err := o.mode(Intervals); err != nil {
+			if err := o.mode(Intervals, Intervals.String()); err != nil {
 				return err
 			}
 			if info, err := os.Stat(s); err != nil || info.IsDir() {
@@ -104,7 +104,7 @@ func measureTable() []entry {
 			number("--max-threads", 1, "> 0", func(o *Options) *int { return &o.MaxThreads }),
 		},
 		{"stability-percentage", "s", "N", measure, "how far three windows may differ; default 10", func(o *Options, s string) error {
-			v, err := strconv.ParseFloat(s, 64)
+			v, err := float(s)
 			if err == nil && v < 0 {
 				return usagef("Failed to parse --stability-percentage (-s). The value must be >= 0.0.")
 			}
@@ -121,7 +121,7 @@ func measureTable() []entry {
 		},
 		{
 			"request-count", "", "N", measure, "exactly so many requests, instead of windows",
-			number("--request-count", 0, ">= 0", func(o *Options) *int { return &o.RequestCount }),
+			number("--request-count", 0, "> 0", func(o *Options) *int { return &o.RequestCount }),
 		},
 		{
 			"warmup-request-count", "", "N", measure, "requests before, which do not count",
@@ -130,11 +130,14 @@ func measureTable() []entry {
 	}, oldLoads()...)
 }
 
+// deprecated is how the peer calls the mode of -t, -c and -d.
+const deprecated = "DeprecatedConcurrency"
+
 // oldLoads are the deprecated ways to say how many requests are in flight.
 func oldLoads() []entry {
 	count := func(label string, p func(o *Options) *float64) func(*Options, string) error {
 		return func(o *Options, s string) error {
-			if err := o.mode(Closed); err != nil {
+			if err := o.mode(Closed, deprecated); err != nil {
 				return err
 			}
 			n, err := strconv.Atoi(s)
@@ -148,7 +151,7 @@ func oldLoads() []entry {
 	return []entry{
 		{"t", "t", "N", old, "deprecated: requests in flight", count("-t", func(o *Options) *float64 { return &o.Load.Start })},
 		{"c", "c", "N", old, "deprecated: the end of the range", count("-c", func(o *Options) *float64 { return &o.Load.End })},
-		{"d", "d", "", old, "deprecated: search along the range", func(o *Options, _ string) error { return o.mode(Closed) }},
+		{"d", "d", "", old, "deprecated: search along the range", func(o *Options, _ string) error { return o.mode(Closed, deprecated) }},
 	}
 }
 

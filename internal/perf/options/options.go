@@ -105,7 +105,8 @@ type Options struct {
 	Notes []string
 
 	given map[string]bool
-	modes []Mode
+	// saidMode names the load mode that was asked for, "" for none.
+	saidMode string
 }
 
 // Parameter is one of --request-parameter: Value is a string, an int64 or a bool.
@@ -159,7 +160,7 @@ func Parse(args []string) (*Options, error) {
 		set := func(value string) error {
 			o.given[e.name] = true
 			if err := e.set(o, value); err != nil {
-				return &UsageError{explain(&e, value, err)}
+				return &UsageError{explain(&e, value, err, args)}
 			}
 			return nil
 		}
@@ -207,15 +208,25 @@ func (o *Options) arguments(args []string) {
 
 // explain is the text of a value that is no good: set's own, or what the peer says
 // of a number that is none.
-func explain(e *entry, value string, err error) string {
+func explain(e *entry, value string, err error, args []string) string {
 	if usage, ok := errors.AsType[*UsageError](err); ok {
 		return usage.Text
 	}
 	name := "--" + e.name
-	if len(e.name) == 1 {
-		name = "-" + e.name
+	if letter := "-" + e.letter; e.letter != "" && byLetter(letter, value, args) {
+		name = letter
 	}
 	return fmt.Sprintf("Failed to parse %s. Invalid value provided: %s", name, value)
+}
+
+// byLetter reports whether an option has its value under its letter: -b 1, or -b1.
+func byLetter(letter, value string, args []string) bool {
+	for i, a := range args {
+		if a == letter+value || a == letter && i+1 < len(args) && args[i+1] == value {
+			return true
+		}
+	}
+	return false
 }
 
 // expand takes a prefix of one name for the name.
@@ -242,16 +253,21 @@ func unknown(err error) error {
 		for _, e := range table() {
 			names = append(names, e.name)
 		}
-		text = "Error: Invalid long option '--" + name + "'"
+		text = "Invalid long option '--" + name + "'"
 		if near := spelling.Nearest(name, names); near != "" {
 			text += ", did you mean '--" + near + "'?"
 		}
 		return &UsageError{text}
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return usagef("Error: Missing value for option '%s'", missing.GetSpecifiedName())
+		name := missing.GetSpecifiedName()
+		return usagef("Missing value for option '%s'", map[bool]string{true: "-", false: "--"}[len(name) == 1]+name)
 	}
-	return usagef("Error: %s", text)
+	if rest, ok := strings.CutPrefix(text, "unknown shorthand flag: '"); ok {
+		letter, _, _ := strings.Cut(rest, "'")
+		return usagef("Invalid short option '-%s'", letter)
+	}
+	return usagef("%s", text)
 }
 
 // Given reports whether an option was on the command line.
@@ -282,7 +298,7 @@ func parseRange(name, text string, whole bool) (Range, error) {
 			n, err = strconv.ParseUint(f, 10, 31)
 			v = float64(n)
 		} else {
-			v, err = strconv.ParseFloat(f, 64)
+			v, err = float(f)
 		}
 		if err != nil {
 			return r, err
@@ -291,6 +307,12 @@ func parseRange(name, text string, whole bool) (Range, error) {
 	}
 	if len(fields) == 1 {
 		r.End = r.Start
+	}
+	if whole && max(r.Start, r.End) > mostLoad {
+		return r, usagef("Failed to parse --%s. The value must be at most %d.", name, mostLoad)
+	}
+	if r.Step <= 0 && name == "periodic-concurrency-range" {
+		return r, usagef("Failed to parse --%s. The <step> value must be > 0.", name)
 	}
 	if r.Step <= 0 {
 		return r, usagef("Failed to parse --%s. The step must be > 0.", name)

@@ -111,12 +111,12 @@ func TestMistakes(t *testing.T) {
 		"-m x --concurrency-range 1 --request-rate-range 1":         "Cannot use both Concurrency and RequestRate inference load modes.",
 		"-m x --request-rate-range 1 --request-intervals /dev/null": "Cannot use both RequestRate and CustomIntervals inference load modes.",
 		"-m x --consurrency-range 1":                                "did you mean '--concurrency-range'?",
-		"-m x --request-count":                                      "Error: Missing value for option 'request-count'",
+		"-m x --request-count":                                      "Missing value for option '--request-count'",
 		"-m x --request-count 5 --concurrency-range 1:2":            "--request-count not supported with multiple concurrency values in one run",
 		"-m x --request-count 5 --concurrency-range 9":              "--request-count can not be less than concurrency",
 		"-m x --warmup-request-count 1 --request-rate-range 1:2":    "--warmup-request-count not supported with multiple request rate values",
 		"-m x -b 0":                                                 "Failed to parse -b (batch size). The value must be > 0.",
-		"-m x -b x":                                                 "Failed to parse --batch-size. Invalid value provided: x",
+		"-m x -b x":                                                 "Failed to parse -b. Invalid value provided: x",
 		"-m x -i udp":                                               "Failed to parse -i (protocol). The value should be either HTTP or gRPC.",
 		"-m x --percentile 100":                                     "in range (0, 100)",
 		"-m x --percentile 0":                                       "in range (0, 100)",
@@ -159,6 +159,38 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := Parse([]string{"-m", "x", "-H", "a:b\r\nX-Evil: 1"}); err == nil {
 		t.Error("a header with a line's end is taken")
+	}
+}
+
+// TestBadValues has values that are no good, and what is said of them.
+func TestBadValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"-b":                                 "Missing value for option '-b'",
+		"--batch-size x":                     "Failed to parse --batch-size. Invalid value provided: x",
+		"-bx":                                "Failed to parse -b. Invalid value provided: x",
+		"-q":                                 "Invalid short option '-q'",
+		"-t 2 --concurrency-range 2":         "Cannot use both DeprecatedConcurrency and Concurrency inference load modes.",
+		"--request-rate-range 2 -d":          "Cannot use both RequestRate and DeprecatedConcurrency inference load modes.",
+		"--request-count -1":                 "Failed to parse --request-count. The value must be > 0.",
+		"--trace-count -2":                   "Failed to parse --trace-count. The value must be >= 0 or set to -1 (default).",
+		"--log-frequency -1":                 "Failed to parse --log-frequency. The value must be >= 0.",
+		"--trace-rate x":                     "Failed to parse --trace-rate. Invalid value provided: x",
+		"-s nan":                             "Failed to parse -s. Invalid value provided: nan",
+		"--request-rate-range inf":           "Failed to parse --request-rate-range. Invalid value provided: inf",
+		"--sequence-length-variation inf":    "Invalid value provided: inf",
+		"-p 99999999999999999":               "Failed to parse -p. Invalid value provided: 99999999999999999",
+		"--concurrency-range 2000000000":     "Failed to parse --concurrency-range. The value must be at most 1048576.",
+		"--num-of-sequences 2000000000":      "Failed to parse --num-of-sequences. Invalid value provided: 2000000000",
+		"--periodic-concurrency-range 1:4:0": "Failed to parse --periodic-concurrency-range. The <step> value must be > 0.",
+		"-f /":                               "Failed to parse -f. '/' is a directory, expected the name of a file.",
+		"-f /no/where/a.csv":                 "Failed to parse -f. '/no/where/a.csv' cannot be written: /no/where: no such file or directory",
+		"--profile-export-file /":            "Failed to parse --profile-export-file. '/' is a directory",
+		"--plot /no/a.svg":                   "Failed to parse --plot. '/no/a.svg' cannot be written: /no: no such file",
+	} {
+		_, err := Parse(strings.Fields("-m x " + line))
+		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
 	}
 }
 

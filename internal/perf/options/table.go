@@ -1,6 +1,8 @@
 package options
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,9 +59,34 @@ func millis(label string, least int, said string, p func(o *Options) *time.Durat
 	return func(o *Options, s string) error {
 		var n int
 		err := number(label, least, said, func(*Options) *int { return &n })(o, s)
+		if err == nil && n > math.MaxInt64/int(time.Millisecond) {
+			return strconv.ErrRange
+		}
 		*p(o) = time.Duration(n) * time.Millisecond
 		return err
 	}
+}
+
+// mostLoad bounds what is in flight at once, and sequences.
+const mostLoad = 1 << 20
+
+// atMost refuses numbers above most.
+func atMost(most int, set func(*Options, string) error) func(*Options, string) error {
+	return func(o *Options, s string) error {
+		if n, err := strconv.Atoi(strings.TrimSpace(s)); err == nil && n > most {
+			return fmt.Errorf("more than %d", most)
+		}
+		return set(o, s)
+	}
+}
+
+// float reads a number that is one.
+func float(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+		return 0, strconv.ErrSyntax
+	}
+	return v, err
 }
 
 // word takes one of the words; said is the end of the peer's sentence.
@@ -109,7 +136,10 @@ func generalTable() []entry {
 			},
 		},
 		{"endpoint", "", "PATH", general, "of openai: v1/chat/completions", text(func(o *Options) *string { return &o.Endpoint })},
-		{"verbose", "v", "", general, "every window; twice for more", func(o *Options, _ string) error { o.Verbose++; return nil }},
+		{"verbose", "v", "", general, "every window, and how busy the generator was", func(o *Options, _ string) error {
+			o.Verbose++
+			return nil
+		}},
 		{
 			"bls-composing-models", "", "NAME[:VERSION],...", general, "models that a BLS model calls, for the server's numbers",
 			func(o *Options, s string) error {
@@ -167,9 +197,9 @@ func serverTable() []entry {
 			o.Trace["trace_level"] = append(o.Trace["trace_level"], s)
 			return nil
 		}},
-		{"trace-rate", "", "N", server, "the server's trace setting", trace("trace_rate")},
-		{"trace-count", "", "N", server, "the server's trace setting", trace("trace_count")},
-		{"log-frequency", "", "N", server, "the server's trace setting", trace("log_frequency")},
+		{"trace-rate", "", "N", server, "the server's trace setting", trace("trace_rate", 0, ">= 0.")},
+		{"trace-count", "", "N", server, "the server's trace setting", trace("trace_count", -1, ">= 0 or set to -1 (default).")},
+		{"log-frequency", "", "N", server, "the server's trace setting", trace("log_frequency", 0, ">= 0.")},
 
 		{"filename", "f", "FILE", reports, "the report; CSV has perf_analyzer's columns", text(func(o *Options) *string { return &o.Report })},
 		{
@@ -187,10 +217,16 @@ func serverTable() []entry {
 	}...)
 }
 
-func trace(setting string) func(*Options, string) error {
+// trace takes whole numbers from least on for a setting of the server's traces; said is
+// the end of the peer's sentence.
+func trace(setting string, least int, said string) func(*Options, string) error {
 	return func(o *Options, s string) error {
-		if _, err := strconv.Atoi(s); err != nil {
+		n, err := strconv.Atoi(s)
+		if err != nil {
 			return err
+		}
+		if n < least {
+			return usagef("Failed to parse --%s. The value must be %s", strings.ReplaceAll(setting, "_", "-"), said)
 		}
 		o.Trace[setting] = []string{s}
 		return nil

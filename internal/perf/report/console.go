@@ -29,7 +29,7 @@ func (r *Run) Settings(out io.Writer) {
 		r.windowSettings(p)
 	}
 	limit := func(what, unit string) {
-		if o.Load.End != 1 {
+		if o.Load.End != o.Load.Start { // of a single load the peer says nothing
 			p("Latency limit: %d msec", o.LatencyLimit.Milliseconds())
 			if o.Load.End != 0 {
 				p("%s limit: %s %s", what, sixDigits(max(o.Load.Start, o.Load.End)), unit)
@@ -92,7 +92,7 @@ func (r *Run) Begin(out io.Writer, load float64) {
 	case options.Periodic:
 		fmt.Fprintln(out, "Periodic concurrency")
 	default:
-		fmt.Fprintf(out, "Request Rate: %s inference requests per second\n", sixDigits(load))
+		fmt.Fprintf(out, "Request Rate: %s inference requests per seconds\n", sixDigits(load))
 	}
 }
 
@@ -112,13 +112,13 @@ func (r *Run) Result(out io.Writer, x *Result) {
 	r.client(out, x)
 	if w := x.Window; r.Model != nil && r.Model.Statistics && len(w.Server) > 0 {
 		fmt.Fprintln(out, "  Server: ")
-		r.server(out, &w.Server[0], "  ")
+		r.server(out, &w.Server[0], w.Server[1:], "  ")
 		if len(w.Server) > 1 {
 			fmt.Fprintln(out, "  Composing models: ")
 			for i := range w.Server[1:] {
 				c := &w.Server[i+1]
 				fmt.Fprintf(out, "  %s, version: %s\n", measure.Plain(c.Name), measure.Plain(c.Version))
-				r.server(out, c, "    ")
+				r.server(out, c, nil, "    ")
 			}
 		}
 	}
@@ -151,6 +151,9 @@ func (r *Run) client(out io.Writer, x *Result) {
 	p("Throughput: %s infer/sec", sixDigits(r.Inferences(x)))
 	if r.decoupled() {
 		p("Response Throughput: %s infer/sec", sixDigits(float64(w.Responses)/w.Seconds()))
+	}
+	if r.Options.Verbose > 0 && w.ClientCPU >= 0 && r.apart() && r.Processors > 0 {
+		p("Avg client overhead: %.2f%%", 100*w.ClientCPU/max(w.Seconds(), 1e-9)/float64(r.Processors))
 	}
 	if r.Options.Percentile == -1 {
 		p("Avg latency: %d usec (standard deviation %d usec)", us(w.Mean()), us(w.Deviation()))
@@ -201,8 +204,9 @@ func (r *Run) cpu(p func(string, ...any), w *measure.Window) {
 
 func round1(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
 
-// server prints the statistics of one model.
-func (r *Run) server(out io.Writer, c *target.Counters, ident string) {
+// server prints the statistics of one model, and of where time went in the models that
+// it is made of, if it is.
+func (r *Run) server(out io.Writer, c *target.Counters, within []target.Counters, ident string) {
 	p := func(format string, args ...any) { fmt.Fprintf(out, ident+"  "+format+"\n", args...) }
 	count := c.Phases["success"].Count
 	if count == 0 {
@@ -217,6 +221,10 @@ func (r *Run) server(out io.Writer, c *target.Counters, ident string) {
 	}
 	p("Successful request count: %d", count)
 	t := phasesOf(c)
+	if len(within) > 0 {
+		r.composed(p, t.success, within)
+		return
+	}
 	if r.Model.Cache {
 		p("Avg request latency: %d usec (overhead %d usec + queue %d usec + cache hit/miss %d usec)", t.success,
 			max(0, t.success-t.queue-t.hitsAndMisses), t.queue, t.hitsAndMisses)
@@ -227,6 +235,28 @@ func (r *Run) server(out io.Writer, c *target.Counters, ident string) {
 	}
 	p("Avg request latency: %d usec (overhead %d usec + queue %d usec + compute input %d usec + compute infer %d usec + "+
 		"compute output %d usec)", t.success, max(0, t.success-t.queue-t.compute), t.queue, t.input, t.infer, t.output)
+}
+
+// composed prints where the time of a request went in the models that it passed: the
+// sums of their means.
+func (r *Run) composed(p func(string, ...any), latency int64, within []target.Counters) {
+	var queue, compute, hit, miss, either int64
+	for i := range within {
+		if slices.Contains(r.Model.Nested, within[i].Name) {
+			continue // its own models are there, too
+		}
+		t := phasesOf(&within[i])
+		queue, compute, hit, miss, either = queue+t.queue, compute+t.compute, hit+t.hit, miss+t.miss, either+t.hitsAndMisses
+	}
+	if !r.Model.Cache {
+		p("Avg request latency: %d usec (overhead %d usec + queue %d usec + compute %d usec)", latency,
+			max(0, latency-queue-compute), queue, compute)
+		return
+	}
+	p("Avg request latency: %d usec (overhead %d usec + queue %d usec + cache hit/miss %d usec)", latency,
+		max(0, latency-queue-either), queue, either)
+	p("  Average Cache Hit Latency: %d usec", hit)
+	p("  Average Cache Miss Latency: %d usec", miss+compute)
 }
 
 // Summary prints a line a load.

@@ -14,8 +14,9 @@ import (
 )
 
 // Export writes every request with its times, in the form of perf_analyzer's profile
-// export. Times are nanoseconds since 1970. outputs takes an answer apart.
-func (r *Run) Export(out io.Writer, outputs func(*measure.Record) ([]data.Tensor, error)) error {
+// export. Times are nanoseconds since 1970. outputs takes an answer apart,
+// response by response.
+func (r *Run) Export(out io.Writer, outputs func(*measure.Record) ([][]data.Tensor, error)) error {
 	w := bufio.NewWriterSize(out, 1<<20)
 	w.WriteString(`{"experiments":[`) //nolint:errcheck // Flush tells of the first error
 	for i := range r.Results {
@@ -62,7 +63,7 @@ func (r *Run) Export(out io.Writer, outputs func(*measure.Record) ([]data.Tensor
 	return w.Flush()
 }
 
-func (r *Run) request(x *measure.Record, outputs func(*measure.Record) ([]data.Tensor, error)) []byte {
+func (r *Run) request(x *measure.Record, outputs func(*measure.Record) ([][]data.Tensor, error)) []byte {
 	b := append([]byte(`{"timestamp":`), strconv.FormatInt(r.Epoch+x.Start, 10)...)
 	if x.ID != 0 {
 		b = append(append(b, `,"sequence_id":`...), strconv.FormatUint(x.ID, 10)...)
@@ -84,8 +85,13 @@ func (r *Run) request(x *measure.Record, outputs func(*measure.Record) ([]data.T
 	b = append(b, `],"response_outputs":[`...)
 	if x.Step.Body != nil {
 		b = appendBodies(b, x)
-	} else if tensors, err := outputs(x); err == nil {
-		b = appendTensors(b, tensors)
+	} else if responses, err := outputs(x); err == nil {
+		for i, tensors := range responses {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendTensors(b, tensors)
+		}
 	}
 	return append(b, "]}"...)
 }

@@ -56,6 +56,8 @@ type Run struct {
 	Model   *target.Model
 	Results []Result
 	Version string
+	// Processors is how many the generator may use, 0 if that is not known.
+	Processors int
 	// Epoch is the wall clock's time of drive.Now's zero in nanoseconds since 1970.
 	Epoch int64
 	// Time is when the run began.

@@ -243,12 +243,12 @@ func TestExport(t *testing.T) {
 			Body: []byte(": hello\n\ndata: {\"a\":1}\r\n\r\ndata:{}\n\nevent: x\n\ndata: [DONE]\n\n"),
 		},
 	}
-	outputs := func(*measure.Record) ([]data.Tensor, error) {
-		return []data.Tensor{
+	outputs := func(*measure.Record) ([][]data.Tensor, error) {
+		return [][]data.Tensor{{
 			{Name: "O", Datatype: tensor.FP32, Bytes: []byte{0, 0, 0x80, 0x3f}},
 			{Name: "odd", Datatype: tensor.FP32, Bytes: []byte{1, 2, 3}}, // a server's that counts badly
 			{Name: "unknown", Bytes: []byte{1, 2, 3}},
-		}, nil
+		}, {{Name: "O", Datatype: tensor.FP32, Bytes: []byte{0, 0, 0, 0x40}}}}, nil
 	}
 	text := golden(t, "export.json", func(out io.Writer) error { return r.Export(out, outputs) })
 	if !json.Valid([]byte(text)) {

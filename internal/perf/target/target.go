@@ -38,6 +38,7 @@ type Model struct {
 	Cache           bool
 	Ensemble        bool
 	Composing       []string // of an ensemble, the ensembles in it included
+	Nested          []string // those of Composing that are ensembles
 	Statistics      bool     // the server has them
 }
 
@@ -160,6 +161,9 @@ func compose(ctx context.Context, api API, c *config, model *Model, depth int) e
 			model.Sequence = true
 		}
 		model.Cache = model.Cache || inner.Cache.Enable
+		if inner.Scheduling != nil {
+			model.Nested = append(model.Nested, s.Model)
+		}
 		if err := compose(ctx, api, inner, model, depth+1); err != nil {
 			return err
 		}

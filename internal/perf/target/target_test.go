@@ -65,7 +65,7 @@ func TestDescribe(t *testing.T) {
 	want := &Model{
 		Name: "e", Inputs: []data.Input{{Name: "I", Datatype: tensor.FP32, Shape: tensor.Shape{3}, Optional: true}},
 		Outputs: []data.Input{{Name: "O", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, MaxBatch: 8, Sequence: true, Cache: got.Cache,
-		Ensemble: true, Composing: []string{"a", "e2", "b", "e"}, Statistics: true,
+		Ensemble: true, Composing: []string{"a", "e2", "b", "e"}, Nested: []string{"e2", "e"}, Statistics: true,
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Error(diff)
