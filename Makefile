@@ -259,7 +259,7 @@ FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)
 
-bench-adaptive: setup build ## bench/ADAPTIVE.md: latency objectives against fixed batching, in simulated time and on real servers; some 10 minutes
+bench-adaptive: setup build ## bench/ADAPTIVE.md: latency objectives against fixed batching, in simulated time and on real servers; some 15 minutes
 	$(GO) test -count=1 ./internal/scheduler/dynamic -run TestObjectiveAgainstFixedSettings -report $(CURDIR)/bench/ADAPTIVE.md
 	$(PYTHON) bench/operate/adaptive.py
 

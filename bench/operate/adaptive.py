@@ -6,7 +6,7 @@ not earlier ones are answered (`neso perf --request-intervals`): as people's did
 at twice what the model can execute. The best fixed setting is found by search for the very load: batch size, then the bound of the
 queue, then the time after which a request in it is given up, then the delay. Then it and the objective are measured by turns.
 
-`python bench/operate/adaptive.py --record` records bench/arrivals.txt anew.
+`--load REGEX` measures some loads only. `--record` records bench/arrivals.txt anew.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -198,7 +199,14 @@ def compare(load, neso, triton):
     return cells
 
 
-def report(rows, with_peer, busy):
+def kept(text, columns):
+    """The rows of an earlier report with as many columns, by the name of the load."""
+    rows = [line.strip("| ").split(" | ") for line in text.partition(HEADING)[2].splitlines() if line.startswith("| ")]
+    return {row[0]: row for row in rows[1:] if len(row) == columns}
+
+
+def report(row, with_peer, busy):
+    """Writes one row into the report, which has those of the loads before it."""
     head = ["load", "requests", "in time", "p99", "late", "Neso's best fixed setting", "ratio"]
     if with_peer:
         head += [
@@ -207,6 +215,8 @@ def report(rows, with_peer, busy):
             "Triton's best with bounds",
             "ratio",
         ]
+    text = REPORT.read_text() if REPORT.exists() else ""
+    rows = {**kept(text, len(head)), row[0]: row}
     processor = next(
         (x.split(":")[1].strip() for x in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x),
         "?",
@@ -215,7 +225,7 @@ def report(rows, with_peer, busy):
         HEADING,
         "",
         f"Written by bench/operate/adaptive.py, on {os.cpu_count()} processors ({processor}), which generator, server and model share; "
-        f"the load average before was {busy:.1f}: above 1 others disturb it. "
+        f"the load average before the last load was {busy:.1f}: above 1 others disturb it. "
         "The model keeps a processor busy for 8 ms a batch and 1 ms for each of its requests; the objective is 100 ms, measured by the "
         "client from when it sends. "
         f"`neso perf --request-intervals`, medians of {TURNS} runs by turns; a ratio is answers in time with the objective by those "
@@ -227,10 +237,9 @@ def report(rows, with_peer, busy):
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
-        *("| " + " | ".join(row) + " |" for row in rows),
+        *("| " + " | ".join(cells) + " |" for cells in rows.values()),
         "",
     ]
-    text = REPORT.read_text() if REPORT.exists() else ""
     REPORT.write_text(text.split(HEADING)[0].rstrip("\n") + "\n\n" + "\n".join(lines))
 
 
@@ -311,14 +320,18 @@ def run(arguments):
             server.start()
             stack.callback(server.stop)
             sides.append(Side(server))
-        rows = [compare(load, sides[0], sides[1] if len(sides) > 1 else None) for load in loads()]
-    report(rows, len(sides) > 1, busy)
+        for load in loads():
+            if re.search(arguments.load, load.name):
+                report(compare(load, sides[0], sides[1] if len(sides) > 1 else None), len(sides) > 1, busy)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="record bench/arrivals.txt anew, and nothing else")
     parser.add_argument("--no-peer", action="store_true", help="without the real Triton")
+    parser.add_argument(
+        "--load", metavar="REGEX", default="", help="only the loads whose name matches; the report keeps its other rows"
+    )
     arguments = parser.parse_args()
     if arguments.record:
         asyncio.run(record())
