@@ -22,6 +22,9 @@ type batchFrames struct {
 	logger  func() *slog.Logger
 	run     func(f func())  // on a goroutine that the connection waits for at its end
 	closing <-chan struct{} // closed when the connection ends
+	// followed says that a batch has ended that was started (backend.Batch.Ended): whoever
+	// started it often starts the next one at once.
+	followed bool
 }
 
 // result takes the outputs of a gathered batch, to be divided.

@@ -137,6 +137,10 @@ func (r *reading) background() {
 	for {
 		err := c.Err()
 		if err == nil {
+			if r.batches.followed {
+				r.batches.followed = false
+				r.in.Expect()
+			}
 			if err = r.step(); err != nil {
 				c.end(err)
 			}

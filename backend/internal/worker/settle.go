@@ -60,6 +60,7 @@ func (f *batchFrames) settle(b *batch, err error) {
 	w.ended(b)
 	f.work.unlock()
 	if started {
+		f.followed = true
 		over(b)
 	}
 }
