@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from load import Sender
-from release import CLUSTER, HERE, Cluster
+from release import HERE, Cluster, command, load_image
 from report import Report
 from server import BINARY, ROOT
 
@@ -29,13 +28,13 @@ class Images:
         if tag not in self.made:
             file = self.directory / f"{tag}.tar"
             build = [BINARY, "image", "build", "--base", BASE, "--model-repository", models, "--label", f"tag={tag}"]
-            subprocess.run([*build, "-t", f"{self.repository}:{tag}", "-o", file], check=True, capture_output=True)
+            command(*build, "-t", f"{self.repository}:{tag}", "-o", file)
             self.load(file)
             self.made.add(tag)
         return {"image": {"tag": tag}}
 
     def load(self, file: Path) -> None:
-        subprocess.run([CLUSTER, "load", file], check=True, capture_output=True)
+        load_image(file)
         file.unlink()
 
 
@@ -53,7 +52,7 @@ def whole(images):
     report.about(c)
     clients = ROOT / "build" / "images" / "clients.tar"
     assert clients.exists(), f"{clients} is missing: make e2e-cluster makes it"
-    subprocess.run([CLUSTER, "load", clients], check=True, capture_output=True)
+    load_image(clients)
     Sender.start(c)
     return c
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import archive
 import trustme
 import yaml
-from release import CLUSTER, RUN, Cluster, condition
+from release import RUN, Cluster, condition
 
 
 def found() -> Path | None:
@@ -21,11 +20,6 @@ def found() -> Path | None:
 
 def charts() -> Path:
     return found() / "charts"
-
-
-def load(file: Path) -> None:
-    """Loads an image into the nodes, and leaves its file."""
-    subprocess.run([CLUSTER, "load", file], check=True, capture_output=True)
 
 
 def install_definitions(cluster: Cluster) -> None:

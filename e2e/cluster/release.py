@@ -29,15 +29,23 @@ class Failed(AssertionError):
     """What a command said that failed."""
 
 
+def command(*args: str | Path, limit: float = 300, text: str | None = None) -> str:
+    """What a command prints; Failed with what it says when it fails."""
+    done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=limit, input=text)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(str(a) for a in args)}: {done.stderr}{done.stdout}")
+    return done.stdout
+
+
+def load_image(file: Path) -> None:
+    """Loads an image into the nodes."""
+    command(CLUSTER, "load", file, limit=600)  # a framework's has gigabytes
+
+
 class Cluster:
-    def command(self, *args: str | Path, limit: float = 300, text: str | None = None) -> str:
-        done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=limit, input=text)
-        if done.returncode != 0:
-            raise Failed(f"{' '.join(str(a) for a in args)}: {done.stderr}{done.stdout}")
-        return done.stdout
+    command = staticmethod(command)
 
     def kubectl(self, *args: str, **more) -> str:
-        """What kubectl prints; Failed with what it says when it fails."""
         return self.command("kubectl", *args, **more)
 
     def get(self, *args: str) -> dict:
@@ -162,13 +170,13 @@ class Node:
         self.number, self.name = number, NODES[number - 1]
         self.disk = RUN / self.name / "lib"  # /var/lib of the node
 
-    def inside(self, *command: str) -> None:
+    def inside(self, *args: str) -> None:
         pid = (RUN / "pid" / self.name).read_text().split()[0]
-        subprocess.run(["nsenter", "-t", pid, "-m", "-p", *command], check=True, capture_output=True)
+        command("nsenter", "-t", pid, "-m", "-p", *args)
 
     def kill(self) -> None:
-        subprocess.run([CLUSTER, "kill-node", str(self.number)], check=True, capture_output=True)
+        command(CLUSTER, "kill-node", str(self.number))
 
     def start(self) -> None:
-        with contextlib.suppress(subprocess.CalledProcessError):  # it may run
-            subprocess.run([CLUSTER, "start-node", str(self.number)], check=True, capture_output=True)
+        with contextlib.suppress(Failed):  # it may run
+            command(CLUSTER, "start-node", str(self.number))

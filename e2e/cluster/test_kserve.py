@@ -15,7 +15,7 @@ import yaml
 from bucket import Bucket
 from clients import datatype, infer
 from kserve_models import CASES, LEFT_OUT, knows_digits
-from release import HERE, NODES, Failed, Node, at, condition
+from release import HERE, NODES, Failed, Node, at, condition, load_image
 from sending import Calls, connect
 from server import ROOT
 
@@ -170,7 +170,7 @@ def loaded():
         if which not in made:
             if not file.exists():
                 pytest.skip(f"{file.name} is not there: make build/images/{file.name}")
-            controller.load(file)
+            load_image(file)
             made[which] = f"docker.io/neso/{which}:here"
         return made[which]
 
