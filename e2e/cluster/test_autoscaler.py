@@ -74,6 +74,7 @@ def measured(whole, tmp_path_factory):
         "kubelet-certificate-authority": RUN / "pki" / "ca.crt",
         "kubelet-preferred-address-types": "InternalIP",
         "metric-resolution": "10s",
+        "kubelet-request-timeout": "5s",
     }
     command = [RUN / "bin" / "hyper", NAME, *(f"--{k}={v}" for k, v in options.items())]
     whole.command("helm", "uninstall", "neso", "--ignore-not-found", "--wait")  # its replicas are not the autoscaler's
@@ -82,8 +83,10 @@ def measured(whole, tmp_path_factory):
     try:
         whole.apply(*objects())
         try:
-            available = lambda: condition(whole.get("apiservice", GROUP), "Available") == "True"  # noqa: E731
-            whole.until(available, "the metrics server answers")
+            answers = lambda: condition(whole.get("apiservice", GROUP), "Available") == "True"  # noqa: E731
+            whole.until(lambda: server.poll() is not None or answers(), "the metrics server answers")
+            if server.poll() is not None:
+                raise Failed("the metrics server has ended")
         except Failed as e:
             raise Failed(f"{e}\n{log.read_text()[-4000:]}") from None
         yield whole
