@@ -241,7 +241,12 @@ def test_many_models(whole, bucket, loaded, row):
         assert {c["name"] for c in pod["spec"]["containers"]} == {"kserve-container", "agent"}
         with connect(calls_of(pod), "http") as client:
             whole.apply(made["digits"])
-            whole.until(lambda: client.is_model_ready("digits"), "the model is ready")
+            try:
+                whole.until(lambda: client.is_model_ready("digits"), "the model is ready")
+            except Failed as e:
+                label = "serving.kserve.io/inferenceservice=many"
+                said = whole.kubectl("logs", "-l", label, "--all-containers", "--prefix", "--tail=50")
+                raise Failed(f"{e}\n{whole.kubectl('get', 'trainedmodels', '-o', 'yaml')}\n{said}") from None
             given = knows_digits(client, "digits")
             ask_by_kserve(whole, row, pod, "digits", given, infer(client, "digits", given))
             for name in ("broken", "other"):
