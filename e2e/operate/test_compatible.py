@@ -124,6 +124,15 @@ def test_one_value_where_a_list_is_expected(explicit):
     assert load(explicit).status == 200
 
 
+def test_an_empty_configuration_is_not_none(explicit):
+    """A load whose parameter `config` is empty has no configuration to load by, unlike one without the parameter."""
+    reply = explicit.post("/v2/repository/models/add_sub/load", {"parameters": {"config": ""}})
+    assert reply.status == 500 and "failed to load 'add_sub', failed to poll from model repository" in reply.error
+    with pytest.raises(InferenceServerException, match="failed to poll from model repository"):
+        grpcclient.InferenceServerClient(explicit.grpc).load_model("add_sub", config="")
+    assert load(explicit).status == 200
+
+
 def test_byte_order_mark(explicit):
     assert load(explicit).status == 200
     tensors = [{"name": n, "datatype": "FP32", "shape": [1, 2], "data": [1, 2]} for n in ("INPUT0", "INPUT1")]

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	pb "github.com/nesoserve/neso/internal/inferencepb"
+	"github.com/nesoserve/neso/internal/kserve"
 )
 
 // textRepository refuses the choice of one repository among several.
@@ -43,7 +44,7 @@ func (s *Server) repositoryModelLoad(ctx context.Context, q *pb.RepositoryModelL
 			if !ok {
 				return nil, invalidArgument("invalid value type for load parameter 'config', expected string_param.")
 			}
-			config = v.StringParam
+			config = kserve.LoadConfig(v.StringParam)
 		case isFile:
 			v, ok := p.GetParameterChoice().(*pb.ModelRepositoryParameter_BytesParam)
 			if !ok {

@@ -36,6 +36,9 @@ type RegionRef struct {
 	Offset, ByteSize uint64
 
 	named, offset, size bool
+	// Which of them had a value of another type. In gRPC Check says so: there the order
+	// of the parameters means nothing.
+	wrongName, wrongOffset, wrongSize bool
 }
 
 // IsZero reports whether no region was named.
@@ -48,7 +51,8 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 	case ParamRegion:
 		g.named = true // also where the value is wrong: an input has then said where its data is
 		if p.Kind != backend.StringParameter {
-			return true, wrongTensorType(w, tensor, p.Name, StringType)
+			g.wrongName = true
+			return true, httpFault(w, p.Name, StringType)
 		}
 		g.Name = p.Text()
 	case ParamOffset, ParamByteSize:
@@ -59,13 +63,13 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 				n = math.MaxUint64
 			}
 		}
-		if !ok {
-			return true, wrongTensorType(w, tensor, p.Name, offsetType)
-		}
 		if p.Name == ParamOffset {
-			g.Offset, g.offset = n, true
+			g.Offset, g.offset, g.wrongOffset = n, true, !ok
 		} else {
-			g.ByteSize, g.size = n, true
+			g.ByteSize, g.size, g.wrongSize = n, true, !ok
+		}
+		if !ok {
+			return true, httpFault(w, p.Name, offsetType)
 		}
 	default:
 		return false, nil
@@ -73,13 +77,36 @@ func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bo
 	return true, nil
 }
 
-// Check reports what is missing or too much once all parameters are set.
+// httpFault is the error of a parameter of another type over HTTP, nil over gRPC, where
+// Check finds it.
+func httpFault(w Wire, name string, want WantedType) *backend.Error {
+	if w == GRPC {
+		return nil
+	}
+	return WrongType(w, name, want)
+}
+
+// Check reports what is wrong, missing or too much once all parameters are set.
 func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
+	if w != GRPC {
+		return nil
+	}
+	alone := func(name string) *backend.Error {
+		return Invalid("'" + name + "' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
+	}
 	switch {
-	case w == GRPC && g.named && !g.size:
+	case g.wrongName:
+		return wrongTensorType(tensor, ParamRegion, StringType)
+	case g.offset && !g.named:
+		return alone(ParamOffset)
+	case g.wrongOffset:
+		return wrongTensorType(tensor, ParamOffset, offsetType)
+	case g.size && !g.named:
+		return alone(ParamByteSize)
+	case g.wrongSize:
+		return wrongTensorType(tensor, ParamByteSize, offsetType)
+	case g.named && !g.size:
 		return Invalid("'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '" + tensor + "'")
-	case w == GRPC && !g.named && g.offset:
-		return Invalid("'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor '" + tensor + "'")
 	}
 	return nil
 }
@@ -123,11 +150,8 @@ func (c *Wishes) Output(name string) OutputRequest {
 	return OutputRequest{Name: name, Binary: c.BinaryDefault}
 }
 
-func wrongTensorType(w Wire, tensor, name string, want WantedType) *backend.Error {
-	if w == GRPC {
-		return Invalid("invalid value type for '" + name + "' parameter for tensor '" + tensor + "', " + protoTypes[want])
-	}
-	return WrongType(w, name, want)
+func wrongTensorType(tensor, name string, want WantedType) *backend.Error {
+	return Invalid("invalid value type for '" + name + "' parameter for tensor '" + tensor + "', " + protoTypes[want])
 }
 
 // SetParameter gives a parameter of a requested output its meaning. Unknown

@@ -254,3 +254,13 @@ func Unsigned(p backend.Parameter) (uint64, bool) {
 		return 0, false
 	}
 }
+
+// LoadConfig is the configuration that a load is to have when its parameter `config` says
+// text. An empty text is no configuration, while the engine takes "" for a load without
+// the parameter; hence it becomes a blank, which does not parse either.
+func LoadConfig(text string) string {
+	if text == "" {
+		return " "
+	}
+	return text
+}

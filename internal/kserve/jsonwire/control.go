@@ -94,7 +94,7 @@ func DecodeLoad(body []byte) (config string, files map[string][]byte, err *backe
 			}
 			files[path] = content
 		case p.Name == "config":
-			config = p.Text()
+			config = kserve.LoadConfig(p.Text())
 		default:
 			return &backend.Error{Code: backend.Internal, Message: "unexpected error on creating Triton parameter"}
 		}

@@ -403,6 +403,28 @@ func TestProtoDecodeErrors(t *testing.T) {
 			"Invalid argument: 'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor 'T'",
 		},
 		{
+			"size without region", input(map[string]*inferencepb.InferParameter{"shared_memory_byte_size": intParam(1)}),
+			"Invalid argument: 'shared_memory_byte_size' can not be specified without 'shared_memory_region' parameter for tensor 'T'",
+		},
+		{
+			"size of an output without region", output(map[string]*inferencepb.InferParameter{"shared_memory_byte_size": intParam(0)}),
+			"Invalid argument: 'shared_memory_byte_size' can not be specified without 'shared_memory_region' parameter for tensor 'T'",
+		},
+		{
+			"size of another type without region", input(map[string]*inferencepb.InferParameter{"shared_memory_byte_size": boolParam(true)}),
+			"Invalid argument: 'shared_memory_byte_size' can not be specified without 'shared_memory_region' parameter for tensor 'T'",
+		},
+		{
+			"size type", input(region(map[string]*inferencepb.InferParameter{"shared_memory_byte_size": boolParam(true)})),
+			"Invalid argument: invalid value type for 'shared_memory_byte_size' parameter for tensor 'T', expected int64_param.",
+		},
+		{
+			"offset type", input(region(map[string]*inferencepb.InferParameter{
+				"shared_memory_offset": uintParam(1), "shared_memory_byte_size": boolParam(true),
+			})),
+			"Invalid argument: invalid value type for 'shared_memory_offset' parameter for tensor 'T', expected int64_param.",
+		},
+		{
 			"unknown region", input(region(map[string]*inferencepb.InferParameter{"shared_memory_byte_size": intParam(4)})),
 			"Not found: Unable to find shared memory region: 'r'",
 		},
