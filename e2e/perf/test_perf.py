@@ -98,6 +98,9 @@ def test_link(server, tmp_path):
         (("-m", "x", "--percentile", "100"), "in range (0, 100)"),
         (("-m", "x", "-p", "abc"), "Invalid value provided: abc"),
         (("-m", "x", "--request-count"), "Missing value"),
+        (("-m", "x", "-u", ""), "-u '': expected HOST:PORT"),
+        (("-m", "x", "-u", "ftp://localhost:1"), "-u ftp://localhost:1: expected HOST:PORT, http:// or https://"),
+        (("-m", "x", "-u", "localhost:99999"), "expected HOST:PORT with a port from 1 to 65535"),
     ],
 )
 def test_mistakes(args, text):

@@ -159,6 +159,8 @@ func (s *session) level(ctx context.Context, level float64, gaps []time.Duration
 		s.zero = m.begin
 	}
 	m.watch = newWatch(m.begin)
+	m.serverCPU = measure.ServerCPU(m.server)
+	m.clientCPU = measure.ClientCPU() // without what asking has cost
 	l, err := s.start(level, gaps, recorder, s.o.RequestCount)
 	if err != nil {
 		return nil, err
@@ -293,7 +295,8 @@ func (s *session) statisticsOf() []string {
 
 // ask asks for the server's counters and processor time.
 func (m *meter) ask(ctx context.Context) error {
-	m.serverCPU, m.clientCPU = measure.ServerCPU(m.server), measure.ClientCPU()
+	m.clientCPU = measure.ClientCPU() // first: to look at the server's processes costs some
+	m.serverCPU = measure.ServerCPU(m.server)
 	if len(m.names) == 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,6 +121,9 @@ func dialer(o *options.Options) (*drive.Dialer, error) {
 	secure := o.Protocol == "grpc" && (o.TLS.GRPC || o.TLS.GRPCRoots != "" || o.TLS.GRPCChain != "")
 	if scheme, rest, ok := strings.Cut(o.URL, "://"); ok {
 		d.Address = strings.TrimRight(rest, "/")
+		if !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, scheme) {
+			return nil, fmt.Errorf("-u %s: expected HOST:PORT, http:// or https://, or unix:PATH", o.URL)
+		}
 		secure = secure || scheme == "https" || scheme == "grpcs"
 		if strings.Contains(d.Address, "/") {
 			return nil, fmt.Errorf("-u %s: expected HOST:PORT, without a path", o.URL)
@@ -132,6 +136,10 @@ func dialer(o *options.Options) (*drive.Dialer, error) {
 				port = "8001"
 			}
 			d.Address = net.JoinHostPort(strings.Trim(d.Address, "[]"), port)
+		}
+		host, port, _ := net.SplitHostPort(d.Address)
+		if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
+			return nil, fmt.Errorf("-u '%s': expected HOST:PORT with a port from 1 to 65535", o.URL)
 		}
 	}
 	if !secure {

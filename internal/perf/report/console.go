@@ -153,7 +153,7 @@ func (r *Run) client(out io.Writer, x *Result) {
 		p("Response Throughput: %s infer/sec", sixDigits(float64(w.Responses)/w.Seconds()))
 	}
 	if r.Options.Verbose > 0 && w.ClientCPU >= 0 && r.apart() && r.Processors > 0 {
-		p("Avg client overhead: %.2f%%", 100*w.ClientCPU/max(w.Seconds(), 1e-9)/float64(r.Processors))
+		p("Avg client overhead: %.2f%%", 100*min(1, w.ClientCPU/max(w.Seconds(), 1e-9)/float64(r.Processors)))
 	}
 	if r.Options.Percentile == -1 {
 		p("Avg latency: %d usec (standard deviation %d usec)", us(w.Mean()), us(w.Deviation()))

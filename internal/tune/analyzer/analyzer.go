@@ -117,6 +117,9 @@ func Parse(text []byte, path string) (*File, error) {
 		return nil, &fault{path, 1, "expected keys such as model_repository and profile_models, found nothing"}
 	}
 	root := document.Content[0]
+	if err := f.merge(root, map[*yaml.Node]bool{}); err != nil {
+		return nil, err
+	}
 	// What stands for all models has to be known before them.
 	var models *yaml.Node
 	err := f.each(root, func(key, value *yaml.Node) error {
@@ -133,6 +136,62 @@ func Parse(text []byte, path string) (*File, error) {
 		err = f.models(models)
 	}
 	return f, err
+}
+
+// merge puts what the merge keys (<<) of mappings stand for in their place, once in every
+// mapping. The keys of a mapping itself win, then the mappings that are named first.
+func (f *File) merge(n *yaml.Node, seen map[*yaml.Node]bool) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if seen[n] {
+		return nil
+	}
+	seen[n] = true
+	for _, inner := range n.Content {
+		if err := f.merge(inner, seen); err != nil {
+			return err
+		}
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	var own, others []*yaml.Node
+	known := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag != "!!merge" {
+			known[key.Value] = true
+			own = append(own, key, value)
+			continue
+		}
+		if list := resolve(value); list.Kind == yaml.SequenceNode {
+			others = append(others, list.Content...)
+		} else {
+			others = append(others, value)
+		}
+	}
+	for _, other := range others {
+		m := resolve(other)
+		if m.Kind != yaml.MappingNode {
+			return f.fault(other, "expected keys with values to merge, found %s", what(m))
+		}
+		for i := 0; i+1 < len(m.Content); i += 2 {
+			if key := m.Content[i]; key.Tag != "!!merge" && !known[key.Value] {
+				known[key.Value] = true
+				own = append(own, key, m.Content[i+1])
+			}
+		}
+	}
+	n.Content = own
+	return nil
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 // deepest bounds what stands within what: an alias may stand within itself.

@@ -111,6 +111,30 @@ parameters.threads ["1" "2"]` {
 	}
 }
 
+func TestMerge(t *testing.T) {
+	f, err := Parse([]byte(`
+perf_analyzer_flags: &flags {percentile: 95, shape: "A:1"}
+profile_models:
+  a:
+    perf_analyzer_flags: {<<: *flags, percentile: 50}
+  b:
+    perf_analyzer_flags:
+      <<: [{percentile: 90}, *flags]
+`), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(f.Models[0].Perf, f.Models[1].Perf); got != "[{--percentile 50} {--shape A:1}] [{--percentile 90} {--shape A:1}]" {
+		t.Error(got)
+	}
+	if _, err := Parse([]byte("perf_analyzer_flags: {<<: 5}"), "f"); err == nil || !strings.Contains(err.Error(), "to merge, found \"5\"") {
+		t.Error(err)
+	}
+	if _, err := Parse([]byte("perf_analyzer_flags: &x {<<: *x}"), "f"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestModelsByName(t *testing.T) {
 	for _, text := range []string{"profile_models: a, b", "profile_models: [a, b]", "profile_models: {a: , b: {cpu_only: true}}"} {
 		f, err := Parse([]byte(text), "f")
@@ -196,6 +220,7 @@ func TestRead(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Add("profile_models: {a: {model_config_parameters: {instance_group: &x [*x]}}}")
+	f.Add("batch_sizes: &x {<<: [*x, {start: 1}]}")
 	f.Add("profile_models: {a: {model_config_parameters: {input: [{dims: [[1],[2]]}]}}}")
 	f.Fuzz(func(_ *testing.T, text string) { _, _ = Parse([]byte(text), "f") })
 }

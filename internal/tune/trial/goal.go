@@ -245,6 +245,9 @@ func (g Goal) Judge(ranked []Ranked) Verdict {
 	case v.Best == v.Base:
 		v.Text = "the configuration as it is is the best that was measured"
 		return v
+	case v.Base.Score.Excess > 0 && !g.misses(v.Base.Best):
+		v.Text = "the configuration as it is misses the limits, but within the noise: no winner"
+		return v
 	case v.Base.Score.Excess > 0:
 		v.Winner = true
 		v.Gain = math.Expm1(v.Best.Score.Value - v.Base.Score.Value)
@@ -266,6 +269,26 @@ func (g Goal) Judge(ranked []Ranked) Verdict {
 			100*v.Best.Score.Noise, 100*v.Base.Score.Noise)
 	}
 	return v
+}
+
+// misses reports whether a level misses a limit by more than chance explains. What was
+// measured once is taken as it is.
+func (g Goal) misses(l *Level) bool {
+	for model, aim := range g {
+		for m, limit := range aim.Limits {
+			v, ok := m.Of(l, model)
+			if !ok {
+				continue
+			}
+			for _, bound := range []float64{limit.Min, limit.Max} {
+				beyond := bound == limit.Max && v.Mean > bound || bound == limit.Min && v.Mean < bound // never of NaN
+				if beyond && (v.N < 2 || v.Beyond(bound)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // sample is the score as numbers that differ, or do not.

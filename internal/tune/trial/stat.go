@@ -64,6 +64,14 @@ var quantiles = [...]float64{
 	2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 }
 
+// Beyond reports whether a mean is off a bound by more than chance explains, with 95 %.
+func (s Stat) Beyond(bound float64) bool {
+	if s.N < 2 {
+		return false
+	}
+	return math.Abs(s.Mean-bound) > quantiles[min(s.N-1, len(quantiles))-1]*s.Error()
+}
+
 // Differ reports whether two means differ by more than chance explains, with 95 % (Welch's
 // test). Numbers that were measured once say nothing.
 func Differ(a, b Stat) bool {

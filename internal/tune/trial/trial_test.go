@@ -117,6 +117,10 @@ func TestVerdict(t *testing.T) {
 		r.Levels[0].Models["m"].Latency["p99"] = Stat{50, 0, 3}
 		return r
 	}
+	late := func(r Run, p99 float64) Run {
+		r.Levels[0].Models["m"].Latency["p99"] = Stat{p99, 1, 3}
+		return r
+	}
 	v := variant("8")
 	for _, c := range []struct {
 		name   string
@@ -141,6 +145,14 @@ func TestVerdict(t *testing.T) {
 		},
 		{"the one as it is cannot be measured", []Run{{ID: 1, Effort: 1, Failure: "no"}, run(2, v, 0, 10)}, true, "could not be measured"},
 		{"the one as it is misses a limit", []Run{over(run(1, nil, 0, 100)), run(2, v, 0, 50)}, true, "keeps the limits"},
+		{
+			"the one as it is misses a limit in one server of two",
+			[]Run{run(1, nil, 1, 100), run(2, v, 1, 150), late(run(3, nil, 2, 101), 400), run(4, v, 2, 151)}, false, "within the noise",
+		},
+		{
+			"the one as it is misses a limit in every server",
+			[]Run{late(run(1, nil, 1, 100), 390), run(2, v, 1, 150), late(run(3, nil, 2, 101), 400), run(4, v, 2, 151)}, true, "keeps the limits",
+		},
 		{"all miss it", []Run{over(run(1, nil, 0, 100)), over(run(2, v, 0, 50))}, false, "no configuration keeps the limits"},
 	} {
 		g := goal(Throughput, map[Metric]Limit{LatencyP99: {math.NaN(), 20}})
