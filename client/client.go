@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,12 @@ type Client struct {
 	// Header is added to every request: keys of restricted APIs, credentials. Over
 	// gRPC it is the metadata of each call.
 	Header http.Header
+	// Query is added to the URL of every request over HTTP.
+	Query url.Values
+	// Before, if set, is called before each attempt of a call, with its headers, over gRPC
+	// its metadata, and may change them: for credentials that change. An error ends the call.
+	// Calls at once call it at once.
+	Before func(ctx context.Context, header http.Header) error
 	// Key is sent as "Authorization: Bearer <Key>" unless Header has that.
 	Key string
 	// TLS is for https and grpcs: whom to trust, as whom to come. Default: the
@@ -118,8 +125,20 @@ func (c *Client) open() (transport, error) {
 const defaultMaxAnswer = 1<<31 - 1
 
 // headers are those of a request: of the client, with the key, and of the request
-// itself, which win.
-func (c *Client) headers(own http.Header) http.Header {
+// itself, which win; Before has the last word.
+func (c *Client) headers(ctx context.Context, own http.Header) (http.Header, error) {
+	all := c.plainHeaders(own)
+	if c.Before == nil {
+		return all, nil
+	}
+	all = all.Clone() // what it changes is that of this request
+	if err := c.Before(ctx, all); err != nil {
+		return nil, fmt.Errorf("before a call: %w", err)
+	}
+	return all, nil
+}
+
+func (c *Client) plainHeaders(own http.Header) http.Header {
 	all := http.Header{}
 	if c.Key != "" {
 		all.Set("Authorization", "Bearer "+c.Key)

@@ -31,7 +31,8 @@ func (c *Client) GenerateStream(ctx context.Context, model, version string, fiel
 	if err != nil {
 		return err
 	}
-	return h.generateStream(ctx, kindOf(fields), model, version, nil, body, func(event json.RawMessage, fault *Error) error {
+	path := modelPath(model, version) + "/generate_stream"
+	return h.generateStream(ctx, kindOf(fields), path, nil, body, func(event json.RawMessage, fault *Error) error {
 		if fault != nil {
 			return fault
 		}
@@ -41,13 +42,13 @@ func (c *Client) GenerateStream(ctx context.Context, model, version string, fiel
 
 // generateStream calls each with every event, or with the error in its place; an
 // event is valid until each returns.
-func (h *overHTTP) generateStream(ctx context.Context, k kind, model, version string, header http.Header, body []byte,
+func (h *overHTTP) generateStream(ctx context.Context, k kind, path string, header http.Header, body []byte,
 	each func(event json.RawMessage, fault *Error) error,
 ) error {
 	var resp *http.Response
 	err := h.c.Retry.attempt(ctx, k, func() (err error) {
 		//nolint:bodyclose // below
-		resp, err = h.send(ctx, http.MethodPost, modelPath(model, version)+"/generate_stream", header, [][]byte{body})
+		resp, err = h.send(ctx, http.MethodPost, path, header, [][]byte{body})
 		return err
 	})
 	if err != nil {

@@ -76,7 +76,7 @@ func openGRPC(c *Client, limit int64) (*overGRPC, error) {
 		//nolint:staticcheck // what is in the place of these is one table for the whole process, and without a bound
 		options = append(options, grpc.WithCompressor(z), grpc.WithDecompressor(expansion{z}))
 	}
-	g := &overGRPC{c: c, metadata: metadataOf(c.headers(nil))}
+	g := &overGRPC{c: c, metadata: metadataOf(c.plainHeaders(nil))}
 	for range max(c.Connections, 1) {
 		conn, err := grpc.NewClient(target, options...)
 		if err != nil {
@@ -126,18 +126,22 @@ func (g *overGRPC) conn() *grpc.ClientConn {
 }
 
 // with returns a context with the metadata of a call.
-func (g *overGRPC) with(ctx context.Context, own http.Header) context.Context {
+func (g *overGRPC) with(ctx context.Context, own http.Header) (context.Context, error) {
 	md := g.metadata
-	if len(own) > 0 {
-		md = metadataOf(g.c.headers(own))
+	if len(own) > 0 || g.c.Before != nil {
+		all, err := g.c.headers(ctx, own)
+		if err != nil {
+			return nil, err
+		}
+		md = metadataOf(all)
 	}
 	if md == nil {
-		return ctx
+		return ctx, nil
 	}
 	if outer, ok := metadata.FromOutgoingContext(ctx); ok { // of the program, for its own interceptors
 		md = metadata.Join(outer, md)
 	}
-	return metadata.NewOutgoingContext(ctx, md)
+	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
 // answer is what a server sends beside its message.
@@ -154,7 +158,11 @@ func (g *overGRPC) invoke(ctx context.Context, method string, in mem.BufferSlice
 	if method[0] != '/' {
 		method = service + method
 	}
-	err := g.conn().Invoke(g.with(ctx, own), method, &in, &out, grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	with, err := g.with(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	err = g.conn().Invoke(with, method, &in, &out, grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
 	if err != nil {
 		return nil, g.failed(ctx, err, &a)
 	}

@@ -31,7 +31,11 @@ var streamDesc = &grpc.StreamDesc{StreamName: "ModelStreamInfer", ServerStreams:
 func (g *overGRPC) open(ctx context.Context, own http.Header) (*grpcCalls, error) {
 	s := &grpcCalls{g: g, ctx: ctx}
 	err := g.c.Retry.attempt(ctx, unsentOnly, func() (err error) {
-		s.stream, err = g.conn().NewStream(g.with(ctx, own), streamDesc, service+streamDesc.StreamName,
+		with, err := g.with(ctx, own)
+		if err != nil {
+			return err
+		}
+		s.stream, err = g.conn().NewStream(with, streamDesc, service+streamDesc.StreamName,
 			grpc.Peer(&s.answer.peer), grpc.Header(&s.answer.header), grpc.Trailer(&s.answer.trailer))
 		if err != nil {
 			err = g.failed(ctx, err, &s.answer)

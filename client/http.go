@@ -78,6 +78,18 @@ var asTheyStand = strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29",
 // escaped returns a name as a segment of a path.
 func escaped(name string) string { return asTheyStand.Replace(url.PathEscape(name)) }
 
+// withQuery adds a query to a URL, which may have one.
+func withQuery(address string, query url.Values) string {
+	switch {
+	case len(query) == 0:
+		return address
+	case strings.Contains(address, "?"):
+		return address + "&" + query.Encode()
+	default:
+		return address + "?" + query.Encode()
+	}
+}
+
 func modelPath(model, version string) string {
 	path := "/v2/models/" + escaped(model)
 	if version != "" {
@@ -110,11 +122,13 @@ func (h *overHTTP) send(ctx context.Context, method, path string, header http.He
 	for _, p := range parts {
 		size += len(p)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, h.c.URL+path, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, withQuery(h.c.URL+path, h.c.Query), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	req.Header = h.c.headers(header)
+	if req.Header, err = h.c.headers(ctx, header); err != nil {
+		return nil, err
+	}
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}

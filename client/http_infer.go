@@ -75,7 +75,7 @@ func (h *overHTTP) infer(ctx context.Context, q *Request) (*Response, error) {
 	if h.c.CompressAnswers != "" {
 		header["Accept-Encoding"] = []string{h.c.CompressAnswers}
 	}
-	resp, err := h.send(ctx, http.MethodPost, modelPath(q.Model, q.Version)+"/infer", header, parts)
+	resp, err := h.send(ctx, http.MethodPost, withQuery(modelPath(q.Model, q.Version)+"/infer", q.Query), header, parts)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,8 @@ func (h *overHTTP) stream(ctx context.Context, q *Request, yield func(*Response,
 	if err != nil {
 		return err
 	}
-	err = h.generateStream(ctx, kindOf(fields), q.Model, q.Version, q.Header, body, func(event json.RawMessage, fault *Error) error {
+	path := withQuery(modelPath(q.Model, q.Version)+"/generate_stream", q.Query)
+	err = h.generateStream(ctx, kindOf(fields), path, q.Header, body, func(event json.RawMessage, fault *Error) error {
 		var r *Response
 		if fault == nil {
 			if r, err = meta.response(event, q); err != nil {

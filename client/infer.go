@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/nesoserve/neso/internal/elements"
@@ -49,6 +50,8 @@ type Request struct {
 	// Header is added to the request, in addition to that of the Client; not on a
 	// Stream, whose headers are sent when it is opened.
 	Header http.Header
+	// Query is added to the URL of the request over HTTP, in addition to that of the Client.
+	Query url.Values
 }
 
 // Sequence says what sequence a request belongs to, by a number or a text, and
