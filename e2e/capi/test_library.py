@@ -66,6 +66,13 @@ class TritonPythonModel:
             time.sleep(0.001)
         return pb_utils.InferenceResponse([pb_utils.Tensor("ORDER", np.array([self.number], np.int32))])
 """
+DIES = """import os
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        os._exit(3)
+"""
 LINGERS = """import time
 
 
@@ -86,11 +93,13 @@ def repository(tmp_path_factory) -> Path:
         "repeat": REPEAT,
         "chain": CHAIN,
         "lingers": PYTHON,
+        "dies": "max_batch_size: 8 dynamic_batching { } " + PYTHON,
         "counts": COUNTS,
     }.items():
         (top / name / "1").mkdir(parents=True)
         (top / name / "config.pbtxt").write_text(config)
     (top / "lingers" / "1" / "model.py").write_text(LINGERS)
+    (top / "dies" / "1" / "model.py").write_text(DIES)
     (top / "counts" / "1" / "model.py").write_text(COUNTER)
     return top
 
@@ -128,7 +137,7 @@ def run(made: Path, *args: str | Path, **env: str) -> subprocess.CompletedProces
     return done
 
 
-@pytest.mark.parametrize("name", ["infer", "misuse", "control", "trace", "stop", "order"])
+@pytest.mark.parametrize("name", ["infer", "misuse", "control", "trace", "stop", "order", "locked"])
 def test_program(name, repository, tmp_path):
     done = run(program(name, tmp_path), repository)
     # What is cancelled at the exit timeout lets go of its instance; callbacks that never come back do not.

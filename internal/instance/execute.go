@@ -63,18 +63,17 @@ func (p *Pool) ExecuteOne(instance int, r *infer.Request) (begun bool) {
 // executes.
 func (p *Pool) Starts() bool { return p.o.Starts && p.o.HangTimeout <= 0 }
 
-// Start is Execute without the wait, for a pool that Starts. If started is true, ended
-// is called once with what Execute would have returned: by a goroutine of the backend
-// that holds no lock, perhaps before Start has returned. If it is false, begun is what
-// Execute would have returned.
-func (p *Pool) Start(instance int, requests []*infer.Request, ended func(begun bool)) (started, begun bool) {
+// Start is Execute without the wait, for a pool that Starts, and answers nothing: whoever
+// calls it may hold locks that an answer needs. ended is called once with what
+// Execute would have returned, by another goroutine, which holds no lock: perhaps before
+// Start has returned.
+func (p *Pool) Start(instance int, requests []*infer.Request, ended func(begun bool)) {
 	e := p.execution()
 	e.requests = append(e.requests, requests...)
 	e.told = ended
 	if err := p.send(p.at(instance), e, p.o.Stats); err != backend.ErrStarted { //nolint:errorlint // it is returned as it is
-		return false, p.over(e, err)
+		go func() { ended(p.over(e, err)) }() // it ends with the requests, whose pins hold the version
 	}
-	return true, false
 }
 
 // end is the end of an execution that was started.

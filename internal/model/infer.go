@@ -32,7 +32,7 @@ func (m *Model) enqueue(r *infer.Request) error {
 	switch {
 	case r.Detached && m.line != nil && !m.quick:
 		m.line.Add(r)
-	case r.Detached && m.waits() && !m.quick, m.lingers && (!r.Detached || m.waits()):
+	case r.Detached && (m.waits() && !m.quick || r.Cancelled()), m.lingers && (!r.Detached || m.waits()):
 		// It ends with the request, whose pin holds the version.
 		go func() {
 			if err := m.scheduler.Enqueue(r); err != nil {

@@ -46,10 +46,10 @@ type Driver[E any] struct {
 type Events[E any] struct {
 	// Execute leads to hop 5.
 	Execute func(*Batch[E])
-	// Start is Execute that does not wait: true when Driver.Ended will be called, with the
-	// batch, by another goroutine. Starts reports, with the lock held, whether a batch is
-	// one for Start. Both are nil for a batcher that starts none.
-	Start  func(*Batch[E]) bool
+	// Start is Execute that waits for nothing and answers nothing: Driver.Ended is called
+	// later, with the batch, by another goroutine. Starts reports, with the lock held,
+	// whether a batch is one for Start. Both are nil for a batcher that starts none.
+	Start  func(*Batch[E])
 	Starts func(*Batch[E]) bool
 	// Done says that a batch has been executed, or has come back.
 	Done func(now int64, x *Batch[E], fx *Effects[E]) (wake int64)
@@ -90,14 +90,28 @@ func (d *Driver[E]) ClosedLocked() bool { return d.closed }
 // which it returns, sets the alarm and lets go of the lock. Then it answers who
 // has failed and tells other models that it is their turn.
 func (d *Driver[E]) End(wake int64, mine *E) (own *Batch[E]) {
-	return d.end(wake, mine, nil)
+	own, fx := d.endLocked(wake, mine, nil)
+	d.settle(&fx)
+	return own
 }
 
-// EndAndStart is End for a caller that must not wait: the batch with the entry mine is
-// started on the calling goroutine, if it can be.
-func (d *Driver[E]) EndAndStart(wake int64, mine *E) { d.start(d.end(wake, mine, d.on.Starts)) }
+// EndAndStart is End for who must neither wait nor answer, for which it may hold locks of
+// its own: the batch with the entry mine is started on the calling goroutine, if it can be,
+// and what there is to answer is answered on another one.
+func (d *Driver[E]) EndAndStart(wake int64, mine *E) {
+	if d.on.Starts == nil {
+		mine = nil
+	}
+	x, fx := d.endLocked(wake, mine, d.on.Starts)
+	if !fx.settled() {
+		left := fx         // fx itself is on the stack
+		go d.settle(&left) // it ends with the requests, whose pins hold the version
+	}
+	d.start(x)
+}
 
-func (d *Driver[E]) end(wake int64, mine *E, may func(*Batch[E]) bool) (own *Batch[E]) {
+// endLocked lets go of the lock. It returns what is left to do without it.
+func (d *Driver[E]) endLocked(wake int64, mine *E, may func(*Batch[E]) bool) (own *Batch[E], fx Effects[E]) {
 	if d.fx.First != nil {
 		own = d.handLocked(mine, may)
 	}
@@ -105,14 +119,11 @@ func (d *Driver[E]) end(wake int64, mine *E, may func(*Batch[E]) bool) (own *Bat
 		d.vacateLocked()
 	}
 	d.AlarmLocked(wake)
-	if d.fx.settled() {
-		d.mu.Unlock()
-		return own
+	if !d.fx.settled() {
+		fx = d.takeLocked()
 	}
-	fx := d.takeLocked()
 	d.mu.Unlock()
-	d.settle(&fx)
-	return own
+	return own, fx
 }
 
 // Run executes a batch on the calling goroutine.
@@ -127,10 +138,10 @@ func (d *Driver[E]) Run(x *Batch[E]) {
 // too, on the calling goroutine.
 func (d *Driver[E]) Ended(x *Batch[E]) { d.start(d.done(x, starter)) }
 
-// start starts a batch. One that comes to nothing has ended with that.
+// start starts a batch, if there is one.
 func (d *Driver[E]) start(x *Batch[E]) {
-	for x != nil && !d.on.Start(x) {
-		x = d.done(x, starter)
+	if x != nil {
+		d.on.Start(x)
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 			s.drive.WatchLaterLocked(now, r.Ctx, e, &e.own)
 		}
 	}
-	if r.Detached && s.executor.Starts() {
+	if r.Detached {
 		s.drive.EndAndStart(wake, e)
 		return nil
 	}

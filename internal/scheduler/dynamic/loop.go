@@ -49,10 +49,10 @@ type Executor interface {
 	ExecuteOne(instance int, r *infer.Request) (begun bool)
 	// Starts reports whether Start may be used.
 	Starts() bool
-	// Start is Execute without the wait for the model. If started is true, ended is called
-	// once with what Execute would have returned, by another goroutine and perhaps before
-	// Start has returned. If it is false, begun is what Execute would have returned.
-	Start(instance int, requests []*infer.Request, ended func(begun bool)) (started, begun bool)
+	// Start is Execute without the wait for the model, and without answers. ended is called once
+	// with what Execute would have returned, by another goroutine and perhaps before Start
+	// has returned.
+	Start(instance int, requests []*infer.Request, ended func(begun bool))
 }
 
 // mostStarted is how many bytes of inputs a batch may have that is started: they may be
@@ -170,7 +170,8 @@ func (s *Scheduler) overLocked(x *batch, fx *effects) {
 
 // execute leads to hop 5.
 func (s *Scheduler) execute(x *batch) {
-	requests := s.leave(x)
+	requests, gone := s.leave(x)
+	refuseGone(gone)
 	switch len(requests) {
 	case 0:
 	case 1:
@@ -182,44 +183,49 @@ func (s *Scheduler) execute(x *batch) {
 
 // starts reports whether a batch is one for start. It is called with the lock held.
 func (s *Scheduler) starts(x *batch) bool {
+	if !s.executor.Starts() {
+		return false
+	}
 	bytes := 0
 	for _, e := range x.Entries {
 		for i := range e.request.Inputs {
 			bytes += e.request.Inputs[i].Size()
 		}
 	}
-	return bytes <= mostStarted && s.executor.Starts()
+	return bytes <= mostStarted
 }
 
-// start leads to hop 5 without a wait.
-func (s *Scheduler) start(x *batch) bool {
-	requests := s.leave(x)
-	if len(requests) == 0 {
-		return false
-	}
+// start leads to hop 5 without a wait, and answers nothing.
+func (s *Scheduler) start(x *batch) {
 	if x.Ended == nil {
 		x.Ended = func(begun bool) {
 			x.Back = !begun
 			s.drive.Ended(x)
 		}
 	}
-	started, begun := s.executor.Start(x.Instance, requests, x.Ended)
-	if !started {
-		x.Back = !begun
+	requests, gone := s.leave(x)
+	if len(requests) == 0 {
+		go func() { // it ends with the requests, whose pins hold the version
+			refuseGone(gone)
+			x.Ended(true)
+		}()
+		return
 	}
-	return started
+	if len(gone) > 0 {
+		go refuseGone(gone) // likewise
+	}
+	s.executor.Start(x.Instance, requests, x.Ended)
 }
 
-// leave takes a batch out of the queue. It returns those that someone still waits for.
-func (s *Scheduler) leave(x *batch) []*infer.Request {
-	requests := x.Requests[:0]
+// leave takes a batch out of the queue. It returns those that someone still waits for, and
+// those that are gone, which are to be refused.
+func (s *Scheduler) leave(x *batch) (requests []*infer.Request, gone []given) {
+	requests = x.Requests[:0]
 	for _, e := range x.Entries {
 		e.own.Left(s.stats)
 		if e.request.Cancelled() {
-			e.own.Skip()
-			r := e.request
+			gone = append(gone, given{e.request, e.own.Ticket})
 			e.request = nil
-			r.Fail(scheduler.ErrCancelled(), infer.Canceled)
 			continue
 		}
 		requests = append(requests, e.request)
@@ -228,7 +234,24 @@ func (s *Scheduler) leave(x *batch) []*infer.Request {
 	if len(requests) > 0 {
 		requests[0].Placed = x.Placed
 	}
-	return requests
+	return requests, gone
+}
+
+// given is a request that nobody waits for any more, with its turn among those whose
+// responses keep an order.
+type given struct {
+	request *infer.Request
+	ticket  *scheduler.Ticket // nil for none
+}
+
+// refuseGone answers requests that nobody waits for any more.
+func refuseGone(gone []given) {
+	for _, g := range gone {
+		if g.ticket != nil {
+			g.ticket.Skip()
+		}
+		g.request.Fail(scheduler.ErrCancelled(), infer.Canceled)
+	}
 }
 
 // expired answers the requests whose time was up.

@@ -47,7 +47,7 @@ func (f *fake) OnUp(up func()) { f.onUp = up }
 
 func (f *fake) Starts() bool { return false }
 
-func (f *fake) Start(int, []*infer.Request, func(bool)) (started, begun bool) {
+func (f *fake) Start(int, []*infer.Request, func(bool)) {
 	panic("it does not start")
 }
 

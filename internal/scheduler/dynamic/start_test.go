@@ -1,10 +1,15 @@
 package dynamic
 
 import (
+	"context"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -19,12 +24,13 @@ type starter struct {
 	mu      sync.Mutex
 	started []string
 	ends    []func()
-	refuses bool // each batch is given back at once
+	refuses bool // each batch is answered at once
+	refused sync.WaitGroup
 }
 
 func (*starter) Starts() bool { return true }
 
-func (s *starter) Start(_ int, batch []*infer.Request, ended func(begun bool)) (started, begun bool) {
+func (s *starter) Start(_ int, batch []*infer.Request, ended func(begun bool)) {
 	var ids []string
 	batch = slices.Clone(batch)
 	for _, r := range batch {
@@ -40,15 +46,15 @@ func (s *starter) Start(_ int, batch []*infer.Request, ended func(begun bool)) (
 			r.Drop()
 		}
 	}
-	if s.refuses {
-		answer()
-		return false, true
-	}
-	s.ends = append(s.ends, func() {
+	end := func() {
 		answer()
 		ended(true)
-	})
-	return true, false
+	}
+	if s.refuses {
+		s.refused.Go(end)
+		return
+	}
+	s.ends = append(s.ends, end)
 }
 
 // end ends the oldest batch.
@@ -91,6 +97,7 @@ func TestDetachedRequestsAreStarted(t *testing.T) {
 	f.end()
 	f.refuses = true
 	send("e", 8)
+	f.refused.Wait()
 	want("a", "b c", "d", "e")
 	if len(f.batches) != 0 {
 		t.Errorf("%q were waited for", f.batches)
@@ -105,5 +112,69 @@ func TestDetachedRequestsAreStarted(t *testing.T) {
 	}
 	if len(l.lines) != 6 || v.Snapshot().Pending != 0 {
 		t.Errorf("%d were answered, %d are pending", len(l.lines), v.Snapshot().Pending)
+	}
+}
+
+// apart is a sink that no Enqueue may answer: a program holds a lock while it sends, perhaps, which answers need.
+type apart struct {
+	log
+	t *testing.T
+}
+
+func (a *apart) Deliver(r *infer.Request, resp *backend.Response, final bool) {
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); strings.HasSuffix(f.Function, ".Enqueue") {
+			a.t.Errorf("%s was answered by who sends", r.ID)
+		}
+	}
+	a.log.Deliver(r, resp, final)
+}
+
+// TestWhoSendsAnswersNothing: neither its own request nor those of others that are over by then.
+func TestWhoSendsAnswersNothing(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		late func(s *Scheduler, cancel func()) // what becomes of a before c is sent
+		want string                            // becomes of a
+	}{
+		{"expired", func(s *Scheduler, _ func()) {
+			defer s.drive.Unlock()
+			s.drive.Lock()
+			s.core.deadlines[0].deadline = math.MinInt64
+		}, "Request timeout expired"},
+		{"cancelled", func(_ *Scheduler, cancel func()) { cancel() }, "CANCELED"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &starter{fake: fake{instances: 1}}
+				s := New(Options{Config: &modelconfig.DynamicBatching{
+					PreferredBatchSizes: []int{3}, MaxQueueDelay: time.Hour, DefaultPolicy: modelconfig.QueuePolicy{DefaultTimeout: 2 * time.Hour},
+				}, MaxBatchSize: 3, Executor: f, Stats: stats.NewVersion(nil)})
+				l := &apart{log: log{start: time.Now()}, t: t}
+				send := func(ctx context.Context, id string) {
+					r := infer.New(l, nil)
+					r.ID, r.Ctx, r.Detached, r.Background = id, ctx, true, true
+					if err := s.Enqueue(r); err != nil {
+						t.Error(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				send(ctx, "a")
+				send(t.Context(), "b")
+				test.late(s, cancel)
+				send(t.Context(), "c")
+				synctest.Wait()
+				if len(l.lines) != 1 || !strings.Contains(l.lines[0], " a ") || !strings.Contains(l.lines[0], test.want) {
+					t.Errorf("answers: %q", l.lines)
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

@@ -51,11 +51,15 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 		s.stats.Enqueued()
 		ctx = r.Ctx
 	}
-	mine := e
-	if r.Background {
-		mine = nil
+	var x *batch
+	switch {
+	case r.Detached:
+		s.drive.EndAndStart(wake, nil)
+	case r.Background:
+		s.drive.End(wake, nil)
+	default:
+		x = s.drive.End(wake, e)
 	}
-	x := s.drive.End(wake, mine)
 	if restarted {
 		s.log.Warn("sequence started again before it ended; the requests from now on belong to the new one", "sequence", name(k.CorrelationID))
 	}
