@@ -247,6 +247,7 @@ def test_a_sequence_goes_on(noting):
     data.write_text(json.dumps({"data": [steps], "validation_data": [[{"Y": [n, n]} for n in (1, 9, 3)]]}))
     r, notes = run(noting, "--input-data", data, "--request-count", 20, "--shape", "X:2", model="s")
     assert r.returncode == 99 and "requests: unexpected output" in r.stdout and "Request count: 20\n" not in r.stdout, r
+    assert "of 20 requests failed: unexpected output" in r.stderr, r
     assert {n for _, n in sequences(notes)[:-1]} == {3}, notes
 
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -123,10 +124,9 @@ func (s *session) run(ctx context.Context) int {
 	s.profile(ctx)
 	s.report.Summary(out)
 	code := exitDone
-	for i := range s.report.Results {
-		if s.report.Results[i].Window.Failed() > 0 {
-			code = exitFailed
-		}
+	failed := s.failed()
+	if failed != "" {
+		code = exitFailed
 	}
 	switch {
 	case s.failure != nil:
@@ -137,7 +137,9 @@ func (s *session) run(ctx context.Context) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.env.Stderr, "interrupted: the report has what was measured until then")
 		code = exitInterrupted
-	case code == exitDone && s.unstable:
+	case failed != "":
+		fmt.Fprintln(s.env.Stderr, "error:", failed)
+	case s.unstable:
 		code = exitUnstable
 	}
 	if err := s.write(); err != nil {
@@ -145,6 +147,23 @@ func (s *session) run(ctx context.Context) int {
 		code = exitFailed
 	}
 	return code
+}
+
+// failed says how many requests have failed, and why most of them have; "" if none has.
+func (s *session) failed() string {
+	var answered, failed int64
+	var most measure.ErrorCount
+	for i := range s.report.Results {
+		w := s.report.Results[i].Window
+		answered, failed = answered+w.Count, failed+w.Failed()
+		if len(w.Errors) > 0 && w.Errors[0].Count > most.Count {
+			most = w.Errors[0]
+		}
+	}
+	if failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests failed: %s", failed, answered+failed, strings.TrimSuffix(most.Kind+": "+most.Text, ": "))
 }
 
 // epoch is the wall clock's time, in nanoseconds since 1970, at which drive.Now was 0.

@@ -132,10 +132,27 @@ func Parse(text []byte, path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if models != nil {
+	if err == nil {
+		err = f.bounds()
+	}
+	if err == nil && models != nil {
 		err = f.models(models)
 	}
 	return f, err
+}
+
+// bounds refuses searches that have no place to be in.
+func (f *File) bounds() error {
+	for _, b := range []struct {
+		name string
+		Bounds
+	}{{"concurrency", f.Concurrency}, {"instance_count", f.Instances}, {"model_batch_size", f.Batch}, {"request_rate", f.Rate}} {
+		if b.Min > b.Max {
+			return fmt.Errorf("%s: run_config_search_min_%s is %d, and run_config_search_max_%[2]s %[4]d: expected no more than that", f.path,
+				b.name, b.Min, b.Max)
+		}
+	}
+	return nil
 }
 
 // merge puts what the merge keys (<<) of mappings stand for in their place, once in every

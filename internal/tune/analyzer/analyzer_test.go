@@ -158,7 +158,12 @@ func TestFaults(t *testing.T) {
 		{"concurrency: {start: 1, stop: 1000000000}", "at most 4096 numbers"},
 		{"run_config_search_mode: slow", `f:1: expected brute, quick or optuna, found "slow"`},
 		{"run_config_search_disable: maybe", `f:1: expected true or false, found "maybe"`},
-		{"run_config_search_max_concurrency: -1", "f:1: expected a number from 1 on"},
+		{"run_config_search_max_concurrency: -1", "f:1: expected a number from 1 to 1048576"},
+		{"run_config_search_max_instance_count: 9000000000000000000", "f:1: expected a number from 1 to 1048576"},
+		{
+			"run_config_search_min_instance_count: 6",
+			"f: run_config_search_min_instance_count is 6, and run_config_search_max_instance_count 5: expected no more than that",
+		},
 		{"weighting: 3", "f:1: weighting stands in the models"},
 		{"objectives: [speed]", `f:1: there is no metric "speed"`},
 		{"objectives: {perf_throughput: 0}", "f:1: expected a weight above 0"},

@@ -15,13 +15,16 @@ import (
 // key is what a key of the file does.
 type key func(f *File, k, v *yaml.Node) error
 
+// largest bounds numbers of a file.
+const largest = 1 << 20
+
 func number(to func(f *File) *int) key {
 	return func(f *File, _, v *yaml.Node) error {
 		if err := decode(f, v, to(f), "a whole number"); err != nil {
 			return err
 		}
-		if *to(f) < 1 {
-			return f.fault(v, "expected a number from 1 on, found %s", what(v))
+		if *to(f) < 1 || *to(f) > largest {
+			return f.fault(v, "expected a number from 1 to %d, found %s", largest, what(v))
 		}
 		return nil
 	}
