@@ -17,7 +17,7 @@ import (
 // inference is the state of one ModelInfer, reused from one to the next.
 type inference struct {
 	request  protowire.Request
-	meaning  kserve.Wishes
+	meaning  kserve.ResponseOptions
 	response protowire.Response
 	single   *infer.Single
 	trace    *tracing.Trace // nil for a request that is not sampled
@@ -116,7 +116,7 @@ func (s *Server) run(ctx context.Context, c *inference, received int64) (resp *b
 	if resp, bad = c.single.Wait(); bad != nil {
 		return nil, bad
 	}
-	if bad = kserve.ApplyWishes(&c.meaning, m.Config(), m, resp); bad != nil {
+	if bad = kserve.ApplyResponseOptions(&c.meaning, m.Config(), m, resp); bad != nil {
 		resp.Release()
 		return nil, bad
 	}

@@ -13,7 +13,7 @@ import (
 // streamInference is one request of a stream, and the sink of its responses.
 type streamInference struct {
 	x       *stream
-	meaning kserve.Wishes
+	meaning kserve.ResponseOptions
 	served  *model.Model
 	// id, model and asked are as the client sent them; version is the one that
 	// serves.
@@ -221,5 +221,5 @@ func (c *streamInference) end() {
 }
 
 func (c *streamInference) apply(resp *backend.Response) *backend.Error {
-	return kserve.ApplyWishes(&c.meaning, c.served.Config(), c.served, resp)
+	return kserve.ApplyResponseOptions(&c.meaning, c.served.Config(), c.served, resp)
 }

@@ -28,7 +28,7 @@ import (
 // inference is the memory of one inference in this package. It is pooled.
 type inference struct {
 	decoder  jsonwire.Decoder
-	wishes   kserve.Wishes
+	response kserve.ResponseOptions
 	body     jsonwire.Body
 	reply    jsonwire.Response
 	sink     *infer.Single
@@ -59,7 +59,7 @@ func (c *inference) jsonLength() []string {
 
 // release gives everything back that the inference holds.
 func (s *Server) release(c *inference) {
-	c.wishes.Reset()
+	c.response.Reset()
 	c.body = jsonwire.Body{}
 	c.reply.Reset(keepReply)
 	c.raw = false
@@ -143,7 +143,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		s.refuse(c, w, h, textType, fail)
 		return
 	}
-	c.wishes.ReleaseRegions()
+	c.response.ReleaseRegions()
 	defer trace.Send()()
 	if fail = s.hold(w, r, c, len(c.reply.JSON)); fail != nil {
 		s.refuse(c, w, h, textType, fail)
@@ -162,9 +162,9 @@ func (s *Server) decode(r *http.Request, c *inference, pin engine.Pin, req *infe
 	var err error
 	switch {
 	case c.raw:
-		err = jsonwire.DecodeRaw(&req.Request, &c.wishes, target, &c.body)
+		err = jsonwire.DecodeRaw(&req.Request, &c.response, target, &c.body)
 	case len(c.body.JSON) < heavyText:
-		err = c.decoder.Decode(&req.Request, &c.wishes, target, &c.body)
+		err = c.decoder.Decode(&req.Request, &c.response, target, &c.body)
 	default:
 		if err = s.decodeHeavy(c, req, target); err == nil { // the tail may be on its way
 			err = c.decoder.Tail(&req.Request, target, &c.body)
@@ -175,7 +175,7 @@ func (s *Server) decode(r *http.Request, c *inference, pin engine.Pin, req *infe
 		err = s.forwardHeaders(r, &req.Request)
 	}
 	if err == nil {
-		err = c.wishes.ReadRegions(req, target.Allocator)
+		err = c.response.ReadRegions(req, target.Allocator)
 	}
 	return err
 }
@@ -184,7 +184,7 @@ func (s *Server) decode(r *http.Request, c *inference, pin engine.Pin, req *infe
 // like encodeHeavy, so that the requests that need neither make no closure.
 func (s *Server) decodeHeavy(c *inference, req *infer.Request, target kserve.Target) error {
 	fail := s.heavily(req.Ctx.Done(), true, func() *backend.Error {
-		if err := c.decoder.Document(&req.Request, &c.wishes, target, &c.body); err != nil {
+		if err := c.decoder.Document(&req.Request, &c.response, target, &c.body); err != nil {
 			return bodyError(err)
 		}
 		return nil
@@ -197,21 +197,21 @@ func (s *Server) decodeHeavy(c *inference, req *infer.Request, target kserve.Tar
 
 // encode makes the reply of a response.
 func (s *Server) encode(r *http.Request, c *inference, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
-	if c.wishes.TextSize(resp) >= heavyText {
+	if c.response.TextSize(resp) >= heavyText {
 		return s.encodeHeavy(r, c, pin, id, resp)
 	}
-	return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+	return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.response, pin.Model.Labels)
 }
 
 func (s *Server) encodeHeavy(r *http.Request, c *inference, pin engine.Pin, id string, resp *backend.Response) *backend.Error {
 	return s.heavily(r.Context().Done(), true, func() *backend.Error {
-		return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.wishes, pin.Model.Labels)
+		return jsonwire.Encode(&c.reply, pin.Model.Config(), id, pin.Model.Version(), resp, &c.response, pin.Model.Labels)
 	})
 }
 
 // refuse answers with an error, once the client's shared memory is let go.
 func (s *Server) refuse(c *inference, w http.ResponseWriter, h http.Header, contentType []string, err *backend.Error) {
-	c.wishes.ReleaseRegions()
+	c.response.ReleaseRegions()
 	s.replyError(w, h, contentType, err)
 }
 

@@ -114,7 +114,7 @@ func (g *RegionRef) Check(w Wire, tensor string) *backend.Error {
 // AddOutput adds a requested output and tells the core. Two requests for one
 // output may contradict each other, hence they are a fault. The result is valid
 // until the next call.
-func (c *Wishes) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
+func (c *ResponseOptions) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []byte) (*OutputRequest, *backend.Error) {
 	for i := range cfg.Outputs {
 		if cfg.Outputs[i].Name != string(name) {
 			continue
@@ -131,7 +131,7 @@ func (c *Wishes) AddOutput(cfg *modelconfig.Config, r *backend.Request, name []b
 }
 
 // TextSize returns the bytes of those tensors of a response that become JSON.
-func (c *Wishes) TextSize(resp *backend.Response) (n int) {
+func (c *ResponseOptions) TextSize(resp *backend.Response) (n int) {
 	for i := range resp.Outputs {
 		if o := c.Output(resp.Outputs[i].Name); !o.Binary && o.Region.IsZero() {
 			n += len(resp.Outputs[i].Data)
@@ -141,7 +141,7 @@ func (c *Wishes) TextSize(resp *backend.Response) (n int) {
 }
 
 // Output returns how the named output is to come back.
-func (c *Wishes) Output(name string) OutputRequest {
+func (c *ResponseOptions) Output(name string) OutputRequest {
 	for i := range c.Outputs {
 		if c.Outputs[i].Name == name {
 			return c.Outputs[i]
@@ -186,7 +186,7 @@ func (o *OutputRequest) SetParameter(w Wire, p backend.Parameter) *backend.Error
 	return nil
 }
 
-// Check reports wishes that contradict each other, once all parameters of the
+// Check reports response that contradict each other, once all parameters of the
 // output are set.
 func (o *OutputRequest) Check(w Wire) *backend.Error {
 	if err := o.Region.Check(w, o.Name); err != nil {

@@ -36,10 +36,10 @@ const MaxParameters = 1 << 16
 // maxCorrelationText is the longest correlation ID given as text.
 const maxCorrelationText = 128
 
-// Wishes are what a request asks of the front end, beside what goes into the core
+// ResponseOptions are what a request asks of the front end, beside what goes into the core
 // request: how its answer is to be written. They are reused from request to request.
-type Wishes struct {
-	// Outputs are the requested outputs with their wishes. Empty means every
+type ResponseOptions struct {
+	// Outputs are the requested outputs with their response. Empty means every
 	// output, in the default representation.
 	Outputs []OutputRequest
 	// BinaryDefault is the representation of outputs when Outputs is empty.
@@ -52,7 +52,7 @@ type Wishes struct {
 
 // Reset makes c ready for the next request and keeps its memory. It lets go of
 // the client's shared memory.
-func (c *Wishes) Reset() {
+func (c *ResponseOptions) Reset() {
 	c.ReleaseRegions()
 	clear(c.Outputs)
 	c.Outputs, c.BinaryDefault, c.EmptyFinal = c.Outputs[:0], false, false
@@ -60,7 +60,7 @@ func (c *Wishes) Reset() {
 
 // SetParameter gives a request parameter its meaning: it ends up in r or in c.
 // An error is a fault of the request.
-func (c *Wishes) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
+func (c *ResponseOptions) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
 	switch p.Name {
 	case ParamSequenceID:
 		return setSequenceID(w, r, p)
@@ -104,7 +104,7 @@ func (c *Wishes) SetParameter(w Wire, r *backend.Request, p backend.Parameter) *
 }
 
 // custom keeps a parameter that only the model understands.
-func (c *Wishes) custom(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
+func (c *ResponseOptions) custom(w Wire, r *backend.Request, p backend.Parameter) *backend.Error {
 	if strings.HasPrefix(p.Name, reservedPrefix) {
 		if w == HTTP {
 			return Invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
@@ -229,7 +229,7 @@ func WrongParameter(w Wire, name string) *backend.Error {
 		}
 	}
 	if strings.HasPrefix(name, reservedPrefix) {
-		var c Wishes
+		var c ResponseOptions
 		return c.custom(w, nil, backend.Bool(name, true))
 	}
 	return InvalidParameter(w, name)

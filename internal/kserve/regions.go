@@ -16,7 +16,7 @@ type regionInput struct {
 }
 
 // OpenInput looks up the region of the input with the index.
-func (c *Wishes) OpenInput(m Target, index int, g *RegionRef) *backend.Error {
+func (c *ResponseOptions) OpenInput(m Target, index int, g *RegionRef) *backend.Error {
 	part, err := g.use(m.Memory)
 	if err == nil {
 		c.inputs = append(c.inputs, regionInput{index, part})
@@ -25,7 +25,7 @@ func (c *Wishes) OpenInput(m Target, index int, g *RegionRef) *backend.Error {
 }
 
 // OpenOutputs looks up the regions that outputs are to go to.
-func (c *Wishes) OpenOutputs(m Target) *backend.Error {
+func (c *ResponseOptions) OpenOutputs(m Target) *backend.Error {
 	for i := range c.Outputs {
 		o := &c.Outputs[i]
 		if o.Region.IsZero() {
@@ -52,7 +52,7 @@ func (g *RegionRef) use(memory *shm.Registry) (shm.Part, *backend.Error) {
 // before engine.Infer: what the client changes later is not seen by the response
 // cache nor by the model. On an error r is the caller's to release, as it is
 // after decoding. The regions count as used until ReleaseRegions.
-func (c *Wishes) ReadRegions(r *infer.Request, a tensor.Allocator) error {
+func (c *ResponseOptions) ReadRegions(r *infer.Request, a tensor.Allocator) error {
 	if len(c.inputs) == 0 {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (o *OutputRequest) Place(t *tensor.Tensor) *backend.Error {
 
 // ReleaseRegions lets go of the client's shared memory. It comes before the last
 // of an answer is written: who has its answer can unregister its regions.
-func (c *Wishes) ReleaseRegions() {
+func (c *ResponseOptions) ReleaseRegions() {
 	for i := range c.inputs {
 		c.inputs[i].part.Release()
 	}

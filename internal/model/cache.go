@@ -42,18 +42,18 @@ type pending struct {
 	late     bool              // the answer was given to a cancelled request: it may be cut short
 }
 
-// wishes is scratch for the key of one request.
-type wishes struct {
+// keyScratch is memory for making the key of one request.
+type keyScratch struct {
 	wanted []bool
 	order  []int
 }
 
-var wishesPool = sync.Pool{New: func() any { return &wishes{} }}
+var keyScratches = sync.Pool{New: func() any { return &keyScratch{} }}
 
 // key returns the key of a request, and of what it was made.
 func (m *Model) key(r *infer.Request) (responsecache.Key, responsecache.Identity) {
-	w := wishesPool.Get().(*wishes)
-	defer wishesPool.Put(w)
+	w := keyScratches.Get().(*keyScratch)
+	defer keyScratches.Put(w)
 	w.wanted, w.order = w.wanted[:0], w.order[:0]
 	for i := range m.config.Outputs {
 		w.wanted = append(w.wanted, wants(r, &m.io, m.config.Outputs[i].Name))

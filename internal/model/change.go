@@ -13,17 +13,17 @@ import (
 	"github.com/nesoserve/neso/internal/ratelimit"
 )
 
-// seat is one instance that the configuration asks for.
-type seat struct {
+// plannedInstance is one instance that the configuration asks for.
+type plannedInstance struct {
 	backend.InstanceConfig
 	limit  ratelimit.Instance
 	like   string // instances with the same can stand for each other
 	number int    // in the pool
 }
 
-// seatsOf returns the instances of a configuration, in the order in which the pool
+// instancesOf returns the instances of a configuration, in the order in which the pool
 // is given them.
-func (m *Model) seatsOf(c *modelconfig.Config) (all []seat, err error) {
+func (m *Model) instancesOf(c *modelconfig.Config) (all []plannedInstance, err error) {
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		var needs []ratelimit.Need
@@ -34,7 +34,7 @@ func (m *Model) seatsOf(c *modelconfig.Config) (all []seat, err error) {
 			if in.HostPolicy, err = m.policies.of(g.HostPolicy, &in); err != nil {
 				return nil, err
 			}
-			all = append(all, seat{
+			all = append(all, plannedInstance{
 				InstanceConfig: in, limit: ratelimit.Instance{Device: in.Device, Needs: needs, Priority: g.RateLimiterPriority}, number: len(all),
 				// All but the name and how many there are, as in Triton.
 				like: fmt.Sprintf("%s %d %q %v %q %+v %d", in.Kind, in.Device, in.Profiles, in.Passive, g.HostPolicy, g.Resources,
@@ -45,10 +45,10 @@ func (m *Model) seatsOf(c *modelconfig.Config) (all []seat, err error) {
 	return all, nil
 }
 
-// match finds for each seat that is wanted one that is there, by name if it can.
+// match finds for each instance that is wanted one that is there, by name if it can.
 // It returns those that have to be made, by their index in wanted, and those that
 // nothing is left for.
-func match(there, wanted []seat) (come []int, leave []seat) {
+func match(there, wanted []plannedInstance) (come []int, leave []plannedInstance) {
 	taken := make([]bool, len(there))
 	found := make([]bool, len(wanted))
 	for _, named := range []bool{true, false} {
@@ -78,12 +78,12 @@ func match(there, wanted []seat) (come []int, leave []seat) {
 // Change is a change of a version's instances that has been prepared: those that
 // come have been made. It ends with Commit or Abort.
 type Change struct {
-	m      *Model
-	config *modelconfig.Config
-	seats  []seat // as they will be
-	come   []int
-	passes []int // of come, the passive ones
-	leave  []seat
+	m       *Model
+	config  *modelconfig.Config
+	planned []plannedInstance // as they will be
+	come    []int
+	passes  []int // of come, the passive ones
+	leave   []plannedInstance
 }
 
 // CanChange reports whether the version can take over the instances of a
@@ -96,12 +96,12 @@ func (m *Model) CanChange(c *modelconfig.Config) bool {
 // version. They take no requests before Commit. When it fails, everything is as it
 // was. Only one change may be under way.
 func (m *Model) Change(ctx context.Context, c *modelconfig.Config) (*Change, error) {
-	seats, err := m.seatsOf(c)
+	planned, err := m.instancesOf(c)
 	if err != nil {
 		return nil, err
 	}
-	x := &Change{m: m, config: c, seats: seats}
-	if !slices.ContainsFunc(x.seats, func(s seat) bool { return !s.Passive }) {
+	x := &Change{m: m, config: c, planned: planned}
+	if !slices.ContainsFunc(x.planned, func(s plannedInstance) bool { return !s.Passive }) {
 		return nil, backend.Errorf(backend.InvalidArg, "all instances of the model are passive: none would take its requests")
 	}
 	if c.Sequence != nil {
@@ -111,16 +111,16 @@ func (m *Model) Change(ctx context.Context, c *modelconfig.Config) (*Change, err
 			}
 		}
 	}
-	made, leave := match(m.seats, x.seats)
+	made, leave := match(m.planned, x.planned)
 	x.leave = leave
 	configs := make([]backend.InstanceConfig, len(made))
 	for k, w := range made {
-		configs[k] = x.seats[w].InstanceConfig
+		configs[k] = x.planned[w].InstanceConfig
 	}
 	x.come = m.pool.Reserve(configs)
 	needs := make(map[int]ratelimit.Instance, len(made))
 	for k, w := range made {
-		s := &x.seats[w]
+		s := &x.planned[w]
 		s.number = x.come[k]
 		needs[s.number] = s.limit
 		if s.Passive {
@@ -180,18 +180,18 @@ func (x *Change) Counts() (added, removed int) { return len(x.come), len(x.leave
 // channels are closed as instances end, those left out that sequences are bound to.
 func (x *Change) Commit(patience time.Duration) (leaving []<-chan struct{}) {
 	m := x.m
-	m.seats = x.seats
+	m.planned = x.planned
 	m.current.Store(x.config)
 	if m.sequence != nil {
 		patience = 0
 	}
 	numbers := make([]int, len(x.leave))
-	var leave, aside []int
+	var leave, passive []int
 	for k := range x.leave {
 		s := &x.leave[k]
 		numbers[k] = s.number
 		if s.Passive {
-			aside = append(aside, s.number)
+			passive = append(passive, s.number)
 		} else {
 			leave = append(leave, s.number)
 		}
@@ -200,7 +200,7 @@ func (x *Change) Commit(patience time.Duration) (leaving []<-chan struct{}) {
 	m.pool.Join(x.come)
 	m.pool.Leave(numbers)
 	bound := m.scheduler.Change(come, leave, m.pool.Left)
-	for _, i := range aside {
+	for _, i := range passive {
 		m.pool.Left(i)
 	}
 	for _, i := range numbers {

@@ -48,12 +48,12 @@ func (all HostPolicies) of(name string, in *backend.InstanceConfig) (*backend.Ho
 // they are to run.
 func (m *Model) locateInstances(o *Options) (err error) {
 	m.policies = o.HostPolicies
-	if m.seats, err = m.seatsOf(m.config); err != nil {
+	if m.planned, err = m.instancesOf(m.config); err != nil {
 		return err
 	}
 	o.BackendConfig.Instances = slices.Clone(o.BackendConfig.Instances)
-	for i := range m.seats { // in the same order
-		o.BackendConfig.Instances[i].HostPolicy = m.seats[i].HostPolicy
+	for i := range m.planned { // in the same order
+		o.BackendConfig.Instances[i].HostPolicy = m.planned[i].HostPolicy
 	}
 	return nil
 }

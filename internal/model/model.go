@@ -96,7 +96,7 @@ type Options struct {
 type Model struct {
 	config    *modelconfig.Config                // as it was loaded
 	current   atomic.Pointer[modelconfig.Config] // with the instances that there are now
-	seats     []seat                             // of current
+	planned   []plannedInstance                  // of current
 	version   int64
 	directory string // of the model
 	io        io
@@ -229,7 +229,7 @@ func (m *Model) start(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if m.limits, err = limit(m.seats, o.RateLimiter); err != nil {
+	if m.limits, err = limit(m.planned, o.RateLimiter); err != nil {
 		return err
 	}
 	if m.limits.Limited() {

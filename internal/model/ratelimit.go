@@ -6,10 +6,10 @@ import (
 
 // limit tells the rate limiter what the instances of a model need; nil without a
 // rate limiter.
-func limit(seats []seat, l *ratelimit.Limiter) (*ratelimit.Group, error) {
-	all := make([]ratelimit.Instance, len(seats))
-	for i := range seats {
-		all[i] = seats[i].limit
+func limit(planned []plannedInstance, l *ratelimit.Limiter) (*ratelimit.Group, error) {
+	all := make([]ratelimit.Instance, len(planned))
+	for i := range planned {
+		all[i] = planned[i].limit
 	}
 	return l.Register(all)
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -117,6 +118,20 @@ func TestNothingPutOff(t *testing.T) {
 			if bytes.Contains(text, []byte(w)) {
 				t.Errorf("%s contains %s", path, w)
 			}
+		}
+	})
+}
+
+// TestPrivateWords: names whose meaning a reader would have to be told give way to words
+// of docs/glossary.md.
+func TestPrivateWords(t *testing.T) {
+	words := regexp.MustCompile(`\b(forsaken|errands?|callSpell|layDown|Laned|laned|crowd|seats?|wishes)\b`)
+	sources(t, func(path string, text []byte) {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, w := range words.FindAll(text, -1) {
+			t.Errorf("%s: %s is nobody else's word", path, w)
 		}
 	})
 }

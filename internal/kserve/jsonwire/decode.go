@@ -66,7 +66,7 @@ const keepText = 1 << 20
 // data before Call.ReadRegions. On any error r holds the inputs allocated so far
 // and is the caller's to release. The error is a
 // *backend.Error for a fault of the request, else the one of Rest.
-func (d *Decoder) Decode(r *backend.Request, c *kserve.Wishes, m kserve.Target, body *Body) error {
+func (d *Decoder) Decode(r *backend.Request, c *kserve.ResponseOptions, m kserve.Target, body *Body) error {
 	if err := d.Document(r, c, m, body); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (d *Decoder) Decode(r *backend.Request, c *kserve.Wishes, m kserve.Target, 
 
 // Document is the part of Decode that reads the JSON; Tail has to follow when it
 // has no error.
-func (d *Decoder) Document(r *backend.Request, c *kserve.Wishes, m kserve.Target, body *Body) error {
+func (d *Decoder) Document(r *backend.Request, c *kserve.ResponseOptions, m kserve.Target, body *Body) error {
 	if d.again(body.JSON, r, c, m.Config) {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (d *Decoder) begin(text []byte, apart bool) {
 }
 
 // document parses the JSON.
-func (d *Decoder) document(r *backend.Request, c *kserve.Wishes, m kserve.Target, body *Body) error {
+func (d *Decoder) document(r *backend.Request, c *kserve.ResponseOptions, m kserve.Target, body *Body) error {
 	s := &d.s
 	if s.Peek(); s.I == len(s.B) {
 		s.Fail(jsonscan.FaultEmpty, s.I)
@@ -282,7 +282,7 @@ func internParameter(name []byte) string {
 	return string(name)
 }
 
-func (d *Decoder) parameters(r *backend.Request, c *kserve.Wishes) *backend.Error {
+func (d *Decoder) parameters(r *backend.Request, c *kserve.ResponseOptions) *backend.Error {
 	if d.s.Peek() != '{' {
 		return d.skipTo(errParameters)
 	}
@@ -325,7 +325,7 @@ func (d *Decoder) object(member func(name []byte) *backend.Error) *backend.Error
 }
 
 // output reads one requested output.
-func (d *Decoder) output(r *backend.Request, c *kserve.Wishes, m kserve.Target) *backend.Error {
+func (d *Decoder) output(r *backend.Request, c *kserve.ResponseOptions, m kserve.Target) *backend.Error {
 	s := &d.s
 	if s.Peek() != '{' {
 		return d.skipTo(missing("name"))

@@ -41,7 +41,7 @@ func testConfig(d tensor.Datatype, names ...string) *modelconfig.Config {
 
 // decode decodes a body with a binary tail, and checks that nothing leaks.
 func decode(t *testing.T, cfg *modelconfig.Config, head string, tail []byte, rest io.Reader, restSize int) (*backend.Request,
-	*kserve.Wishes, error,
+	*kserve.ResponseOptions, error,
 ) {
 	t.Helper()
 	var d Decoder
@@ -49,7 +49,7 @@ func decode(t *testing.T, cfg *modelconfig.Config, head string, tail []byte, res
 		defer func() { decodeAgain(t, &d, cfg, head, tail, restSize) }()
 	}
 	a := &counting{}
-	r, c := &backend.Request{}, &kserve.Wishes{}
+	r, c := &backend.Request{}, &kserve.ResponseOptions{}
 	err := d.Decode(r, c, kserve.Target{Config: cfg, Allocator: a},
 		&Body{JSON: []byte(head), Tail: tail, Rest: rest, RestSize: int64(restSize), Limit: 1 << 20})
 	if a.bytes > 4*len(head)+len(tail)+restSize+64*len(r.Inputs) {
@@ -73,7 +73,7 @@ func decodeAgain(t *testing.T, d *Decoder, cfg *modelconfig.Config, head string,
 	var all [2]string
 	for i := range all {
 		a := &counting{}
-		r, c := &backend.Request{}, &kserve.Wishes{}
+		r, c := &backend.Request{}, &kserve.ResponseOptions{}
 		err := d.Decode(r, c, kserve.Target{Config: cfg, Allocator: a}, &Body{
 			JSON: []byte(head), Tail: tail, RestSize: int64(restSize),
 			Limit: 1 << 20,

@@ -38,7 +38,7 @@ type Labels func(output string) []string
 
 // Encode writes a response, which it borrows as long as w is in use. Classified
 // outputs replace those in resp. An error is one for the client.
-func Encode(w *Response, cfg *modelconfig.Config, id string, version int64, resp *backend.Response, c *kserve.Wishes,
+func Encode(w *Response, cfg *modelconfig.Config, id string, version int64, resp *backend.Response, c *kserve.ResponseOptions,
 	labels Labels,
 ) *backend.Error {
 	b := append(w.JSON[:0], '{')

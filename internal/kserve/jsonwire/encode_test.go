@@ -23,7 +23,7 @@ func TestEncode(t *testing.T) {
 		name, id   string
 		parameters []backend.Parameter
 		outputs    []tensor.Tensor
-		call       kserve.Wishes
+		call       kserve.ResponseOptions
 		want, tail string
 	}{
 		{
@@ -35,7 +35,7 @@ func TestEncode(t *testing.T) {
 		{
 			name:    "binary default",
 			outputs: []tensor.Tensor{out("O", tensor.FP32, tensor.Shape{1}, floats(1)), out("P", tensor.Bool, tensor.Shape{0}, nil)},
-			call:    kserve.Wishes{BinaryDefault: true},
+			call:    kserve.ResponseOptions{BinaryDefault: true},
 			want: `{"model_name":"m","model_version":"3","outputs":[{"name":"O","datatype":"FP32","shape":[1],` +
 				`"parameters":{"binary_data_size":4}},{"name":"P","datatype":"BOOL","shape":[0],"parameters":{"binary_data_size":0}}]}`,
 			tail: string(floats(1)),
@@ -43,7 +43,7 @@ func TestEncode(t *testing.T) {
 		{
 			name:    "a named output does not inherit the default",
 			outputs: []tensor.Tensor{out("O", tensor.Int8, tensor.Shape{2}, []byte{255, 1}), out("P", tensor.Bool, tensor.Shape{2}, []byte{1, 0})},
-			call:    kserve.Wishes{BinaryDefault: true, Outputs: []kserve.OutputRequest{{Name: "O"}, {Name: "P", Binary: true}}},
+			call:    kserve.ResponseOptions{BinaryDefault: true, Outputs: []kserve.OutputRequest{{Name: "O"}, {Name: "P", Binary: true}}},
 			want: `{"model_name":"m","model_version":"3","outputs":[{"name":"O","datatype":"INT8","shape":[2],"data":[-1,1]},{"name":"P",` +
 				`"datatype":"BOOL","shape":[2],"parameters":{"binary_data_size":2}}]}`,
 			tail: "\x01\x00",
@@ -92,7 +92,7 @@ func TestEncode(t *testing.T) {
 	}
 	var w Response
 	err := Encode(&w, &modelconfig.Config{Name: "m"}, "", 1, &backend.Response{Outputs: []tensor.Tensor{out("O", tensor.FP16, tensor.Shape{1},
-		[]byte{0, 0})}}, &kserve.Wishes{}, nil)
+		[]byte{0, 0})}}, &kserve.ResponseOptions{}, nil)
 	if err == nil || err.Message != "sending FP16 data via JSON is not supported. Please use the binary data format for output" {
 		t.Errorf("FP16 as JSON: %v", err)
 	}
@@ -146,7 +146,7 @@ func TestDecodeRaw(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for split := range len(c.body) + 1 {
-				r, call := &backend.Request{}, &kserve.Wishes{}
+				r, call := &backend.Request{}, &kserve.ResponseOptions{}
 				err := DecodeRaw(r, call, kserve.Target{Config: c.cfg, Allocator: &counting{}},
 					&Body{Tail: []byte(c.body[:split]), Rest: bytes.NewReader([]byte(c.body[split:])), RestSize: int64(len(c.body) - split), Limit: 16})
 				if c.err != "" {

@@ -15,7 +15,7 @@ import (
 // DecodeRaw fills r from a body that is nothing but the only input of the
 // model; everything else follows from the configuration. The output's default
 // is binary. Errors are as those of Decoder.Decode.
-func DecodeRaw(r *backend.Request, c *kserve.Wishes, m kserve.Target, body *Body) error {
+func DecodeRaw(r *backend.Request, c *kserve.ResponseOptions, m kserve.Target, body *Body) error {
 	cfg := m.Config
 	c.BinaryDefault = true
 	size := int64(len(body.Tail)) + body.RestSize

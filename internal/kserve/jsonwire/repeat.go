@@ -25,7 +25,7 @@ type repeat struct {
 }
 
 // remember keeps what has been read of a text, if it is of that kind.
-func (d *Decoder) remember(text []byte, r *backend.Request, c *kserve.Wishes, cfg *modelconfig.Config) {
+func (d *Decoder) remember(text []byte, r *backend.Request, c *kserve.ResponseOptions, cfg *modelconfig.Config) {
 	p := &d.latest
 	p.cfg = nil
 	if !d.plain || len(text) > keepHead {
@@ -58,7 +58,7 @@ func (d *Decoder) remember(text []byte, r *backend.Request, c *kserve.Wishes, cf
 
 // again fills r and c as the text before has, if this is the same. They are
 // empty.
-func (d *Decoder) again(text []byte, r *backend.Request, c *kserve.Wishes, cfg *modelconfig.Config) bool {
+func (d *Decoder) again(text []byte, r *backend.Request, c *kserve.ResponseOptions, cfg *modelconfig.Config) bool {
 	p := &d.latest
 	if p.cfg != cfg || cfg == nil || !bytes.Equal(p.text, text) {
 		return false

@@ -19,8 +19,8 @@ const repeated = `{"inputs":[{"name":"A","shape":[1,2],"datatype":"FP32","parame
 func TestRepeatedText(t *testing.T) {
 	var d Decoder
 	cfg := testConfig(tensor.FP32, "A", "B")
-	read := func(cfg *modelconfig.Config, text string) (*backend.Request, *kserve.Wishes) {
-		r, c := &backend.Request{}, &kserve.Wishes{}
+	read := func(cfg *modelconfig.Config, text string) (*backend.Request, *kserve.ResponseOptions) {
+		r, c := &backend.Request{}, &kserve.ResponseOptions{}
 		if err := d.Decode(r, c, kserve.Target{Config: cfg, Allocator: &counting{}},
 			&Body{JSON: []byte(text), Tail: floats(1, 2, 3, 4, 5)}); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func BenchmarkDecodeHead(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			var d Decoder
 			text := []byte(c.text)
-			r, call := &backend.Request{}, &kserve.Wishes{}
+			r, call := &backend.Request{}, &kserve.ResponseOptions{}
 			b.ReportAllocs()
 			for b.Loop() {
 				r.Inputs, r.Requested = nil, nil

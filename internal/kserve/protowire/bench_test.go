@@ -29,7 +29,7 @@ func BenchmarkProtoDecode(b *testing.B) {
 			defer pool.Close()
 			pieces := fragments(data, frame)
 			var q Request
-			var call kserve.Wishes
+			var call kserve.ResponseOptions
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -88,7 +88,7 @@ func textOf(parameters []backend.Parameter) (n int64) {
 // the transport's buffers into memory of the model's allocator; inputs in shared
 // memory have no data before Call.ReadRegions. On an error r
 // holds the inputs allocated so far and is the caller's to release.
-func Decode(q *Request, r *backend.Request, c *kserve.Wishes, m kserve.Target) *backend.Error {
+func Decode(q *Request, r *backend.Request, c *kserve.ResponseOptions, m kserve.Target) *backend.Error {
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -117,7 +117,7 @@ func Decode(q *Request, r *backend.Request, c *kserve.Wishes, m kserve.Target) *
 	return c.OpenOutputs(m)
 }
 
-func (q *Request) decodeOutputs(r *backend.Request, c *kserve.Wishes, cfg *modelconfig.Config) *backend.Error {
+func (q *Request) decodeOutputs(r *backend.Request, c *kserve.ResponseOptions, cfg *modelconfig.Config) *backend.Error {
 	for i := range q.outputs {
 		o, err := c.AddOutput(cfg, r, []byte(q.outputs[i].name))
 		if err != nil {
@@ -135,7 +135,7 @@ func (q *Request) decodeOutputs(r *backend.Request, c *kserve.Wishes, cfg *model
 	return nil
 }
 
-func (q *Request) decodeInputs(r *backend.Request, c *kserve.Wishes, dims []int64, m kserve.Target) *backend.Error {
+func (q *Request) decodeInputs(r *backend.Request, c *kserve.ResponseOptions, dims []int64, m kserve.Target) *backend.Error {
 	raw, a := q.raw, m.Allocator
 	for i := range q.inputs {
 		in := &q.inputs[i]

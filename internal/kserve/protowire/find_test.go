@@ -85,7 +85,7 @@ func TestPlacedTensor(t *testing.T) {
 				target.Allocator = other
 			}
 			r := infer.New(noSink{}, nil)
-			if err := Decode(&q, &r.Request, &kserve.Wishes{}, target); err != nil {
+			if err := Decode(&q, &r.Request, &kserve.ResponseOptions{}, target); err != nil {
 				t.Fatal(err)
 			}
 			q.Reset()

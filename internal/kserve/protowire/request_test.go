@@ -296,7 +296,7 @@ func TestProtoDecode(t *testing.T) {
 	if got, want := q.InputBytes(), int64(24+6+7); got != want {
 		t.Errorf("InputBytes is %d, want %d", got, want)
 	}
-	a, call := &protoMemory{}, &kserve.Wishes{}
+	a, call := &protoMemory{}, &kserve.ResponseOptions{}
 	r := infer.New(noSink{}, nil)
 	if err := Decode(&q, &r.Request, call, kserve.Target{Config: protoConfig, Allocator: a}); err != nil {
 		t.Fatal(err)
@@ -473,7 +473,7 @@ func TestProtoDecodeErrors(t *testing.T) {
 			}
 			r := infer.New(noSink{}, nil)
 			defer r.Discard()
-			got := Decode(&q, &r.Request, &kserve.Wishes{}, kserve.Target{Config: protoConfig, Allocator: &protoMemory{}})
+			got := Decode(&q, &r.Request, &kserve.ResponseOptions{}, kserve.Target{Config: protoConfig, Allocator: &protoMemory{}})
 			if got == nil {
 				t.Fatalf("got no error, want %s", tt.want)
 			}
@@ -528,7 +528,7 @@ func FuzzProtoRequest(f *testing.F) {
 		compareParsed(t, &q, want)
 		a := &protoMemory{}
 		r := infer.New(noSink{}, nil)
-		_ = Decode(&q, &r.Request, &kserve.Wishes{}, kserve.Target{Config: protoConfig, Allocator: a})
+		_ = Decode(&q, &r.Request, &kserve.ResponseOptions{}, kserve.Target{Config: protoConfig, Allocator: a})
 		r.Discard()
 		if a.live != 0 {
 			t.Errorf("%d buffers are left", a.live)

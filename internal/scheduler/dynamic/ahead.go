@@ -6,7 +6,7 @@ package dynamic
 //   - if that is saturated: waiting could add nothing to it;
 //   - of a model with one instance whose batches take less than quickBatch, if
 //     nearly everybody is here and at least as many wait as run. Clients that
-//     each send the next request after an answer are a certain number, the crowd.
+//     each send the next request after an answer are a certain number.
 //     When those whose requests wait and run are about that many, the next request
 //     comes only after the next answer, and would not be in time for this batch
 //     either. Sent now, it lies in the worker's channel when the worker has answered
@@ -14,17 +14,17 @@ package dynamic
 //     answers, the server while the worker runs, and with few clients most of the
 //     time somebody sleeps.
 //
-// The second rule keeps batches as large as without it, half of the crowd and
+// The second rule keeps batches as large as without it, half of the clients and
 // more. It is for batchers that nothing tells when batches go, as in share.go.
 const (
-	quickBatch = 5e5 // ns: of longer ones a slightly larger batch is worth more than a worker that need not wait
-	crowdFades = 16  // each batch takes this part off the crowd
-	crowdRange = 4   // a crowd give or take this part is nearly everybody
+	quickBatch   = 5e5 // ns: of longer ones a slightly larger batch is worth more than a worker that need not wait
+	clientsFade  = 16  // each batch takes this part off the number of clients
+	clientsRange = 4   // the number give or take this part is nearly everybody
 )
 
 // gathered notes how many requests were here when a batch ended.
 func (b *batcher) gathered(here int) {
-	b.crowd = max(here, b.crowd-(b.crowd+crowdFades-1)/crowdFades)
+	b.clients = max(here, b.clients-(b.clients+clientsFade-1)/clientsFade)
 }
 
 // ahead reports whether the batch goes to an instance that has one.
@@ -37,6 +37,6 @@ func (b *batcher) ahead(f formed) bool {
 	case !b.patient || b.here > 1 || b.long == 0 || b.long >= quickBatch || f.count < b.running:
 		return false
 	}
-	here, some := b.len+b.running, b.crowd/crowdRange
-	return b.crowd-some <= here && here <= b.crowd+some
+	here, some := b.len+b.running, b.clients/clientsRange
+	return b.clients-some <= here && here <= b.clients+some
 }

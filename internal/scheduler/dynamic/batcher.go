@@ -227,9 +227,9 @@ func (b *batcher) idle(i int) bool {
 	return i < len(b.load) && b.load[i] == 0 && !b.away[i] && (b.up == nil || b.up(i))
 }
 
-// crowded reports whether an idle instance would take a request that has
+// moreComing reports whether an idle instance would take a request that has
 // just come, and one of the last batches held several: more are on their way.
-func (b *batcher) crowded() bool {
+func (b *batcher) moreComing() bool {
 	if b.recent&^0x0001_0001_0001_0001 == 0 {
 		return false
 	}

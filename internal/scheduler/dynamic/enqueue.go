@@ -38,7 +38,7 @@ func (s *Scheduler) Enqueue(r *infer.Request) error {
 	if s.order != nil {
 		e.own.Ticket = s.order.Add(r)
 	}
-	if !r.Detached && s.core.crowded() {
+	if !r.Detached && s.core.moreComing() {
 		// Others are about to bring their requests: those that can run at once do so
 		// first, and the batch takes them along. It costs a lone request nothing.
 		life := e.own.Life

@@ -26,7 +26,7 @@ const (
 type pace struct {
 	patient bool    // nothing is configured that says when batches go
 	running int     // requests that instances hold
-	crowd   int     // requests that waited and ran when batches ended, about the most of late
+	clients int     // requests that waited and ran when batches ended, about the most of late
 	ended   []int64 // by instance, when its last batch ended
 	long    int64   // ns that a long batch takes: the longest, each later one counts an eighth more
 	slow    bool    // that is slowBatch or more

@@ -11,9 +11,9 @@ type Labeled interface {
 	Labels(output string) []string
 }
 
-// ApplyWishes replaces the outputs of resp for which classes were asked, and
+// ApplyResponseOptions replaces the outputs of resp for which classes were asked, and
 // moves those that have a place in shared memory there, which leaves them empty.
-func ApplyWishes(c *Wishes, cfg *modelconfig.Config, m Labeled, resp *backend.Response) *backend.Error {
+func ApplyResponseOptions(c *ResponseOptions, cfg *modelconfig.Config, m Labeled, resp *backend.Response) *backend.Error {
 	for i := range c.Outputs {
 		want := &c.Outputs[i]
 		if want.Classes == 0 && want.Region.IsZero() {
