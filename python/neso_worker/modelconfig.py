@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Union
 
 _WHERE = "in auto-complete-config function for model"
 
@@ -10,8 +11,9 @@ _WHERE = "in auto-complete-config function for model"
 class ModelConfig:
     """A model configuration to be completed. Every method keeps what the user configured, or raises ValueError."""
 
-    def __init__(self, model_config: dict[str, Any]) -> None:
-        self._model_config = model_config
+    def __init__(self, model_config: Union[str, dict[str, Any]]) -> None:
+        """Of a configuration as JSON, as Triton's, or as a dictionary, which is kept and not copied."""
+        self._model_config = model_config if isinstance(model_config, dict) else json.loads(model_config)
 
     def as_dict(self) -> dict[str, Any]:
         """The configuration itself, not a copy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import struct
 
@@ -131,6 +132,15 @@ def test_config():
     config = model_config(dynamic_batching=kept)
     config.set_dynamic_batching()
     assert config.as_dict()["dynamic_batching"] is kept
+
+
+def test_config_of_a_text():
+    """Triton's is made of JSON; tests of models make their own."""
+    config = pb_utils.ModelConfig('{"name": "M", "max_batch_size": 8}')
+    config.set_dynamic_batching()
+    assert config.as_dict() == {"name": "M", "max_batch_size": 8, "dynamic_batching": {}}
+    with pytest.raises(json.JSONDecodeError):
+        pb_utils.ModelConfig("x")
 
 
 A = np.zeros(1)
