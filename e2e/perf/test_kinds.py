@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -38,6 +39,11 @@ input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
 sequence_batching { }
 """,
+    "cached(1)": """backend: "identity"
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
+response_cache { enable: true }
+""",
     "slow": """backend: "sleep"
 input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
@@ -60,7 +66,7 @@ def repository(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def streaming(repository):
-    with Server(repository) as s:
+    with Server(repository, "--cache-config=local,size=1048576") as s:
         yield s
 
 
@@ -229,6 +235,16 @@ def test_decoupled_needs_a_stream(streaming, repository, protocol):
     """It is said before anything is sent."""
     r = perf("-m", "counter", *at(streaming, protocol), "--input-data", repository / "n.json", "--request-count", 2)
     assert r.returncode == 99 and "Decoupled models must be run with `--streaming`" in r.stderr and not r.stdout, r
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_cache(streaming, tmp_path, protocol):
+    """A model with a response cache, whose name has what a URL would escape, has the peer's columns and lines of it."""
+    model = ("-m", "cached(1)", *at(streaming, protocol))
+    r = perf(*model, "--request-count", 20, "-f", tmp_path / "o.csv")
+    assert r.returncode == 0 and re.search(r"Cache hit count: (19|20)\n", r.stdout), r
+    [row] = rows(tmp_path / "o.csv")
+    assert {"Server Cache Hit", "Server Cache Miss"} < set(row), row
 
 
 def test_windows_without_an_answer(streaming):

@@ -108,6 +108,7 @@ RUNS = {
         ["-H", "X-Mine: yes: it is"],
         lambda r, n: all(x["parameters"].get("X-Mine") == "yes: it is" for x in n),
     ),
+    "host": (["-H", "Host: model.example.org"], lambda r, n: len(n) == 4),
     "request-parameter": (
         [
             "--request-parameter",
@@ -150,6 +151,7 @@ RUNS = {
     ),
 }
 OVER_GRPC = {
+    "host": (["-H", "host:model.example.org"], lambda r, n: len(n) == 4),
     "streaming": (["--streaming"], lambda r, n: len(n) == 4),
     "gzip": (["--grpc-compression-algorithm", "gzip"], lambda r, n: all(np.shape(x["X"]) == (1, 3) for x in n)),
     "deflate": (["--grpc-compression-algorithm", "deflate"], lambda r, n: all(np.shape(x["X"]) == (1, 3) for x in n)),

@@ -84,20 +84,16 @@ func (p *prepared) prepare(ctx context.Context, _ Env) error {
 		return err
 	}
 	p.secure = d.TLS != nil
-	var headers [][2]string
-	for _, h := range o.Headers {
-		name, value, _ := strings.Cut(h, ":")
-		headers = append(headers, [2]string{strings.TrimSpace(name), strings.TrimSpace(value)})
-	}
+	headers, host := headersOf(o, d)
 	if key := os.Getenv("NESO_KEY"); key != "" {
 		headers = append(headers, [2]string{"X-API-Key", key})
 	}
 	p.server = measure.ServerProcess(d.Address)
-	p.call = &wire.Call{Model: o.Model, Version: o.Version, Host: target.Host(d.Address), Headers: headers}
+	p.call = &wire.Call{Model: o.Model, Version: o.Version, Host: host, Headers: headers}
 	if o.Kind == "openai" {
 		return p.prepareOpenAI(d)
 	}
-	p.api = api(o, d, headers)
+	p.api = api(o, d, headers, host)
 	p.closers = append(p.closers, func() { p.api.Close() })
 	if err := p.describe(ctx); err != nil {
 		return err
@@ -111,8 +107,23 @@ func (p *prepared) prepare(ctx context.Context, _ Env) error {
 	if err := p.encode(); err != nil {
 		return err
 	}
-	p.connect(d, headers)
+	p.connect(d, headers, host)
 	return nil
+}
+
+// headersOf are the headers of every request, and the host that it names: the one it goes
+// to, unless a header says another, such as that of a model behind a gateway.
+func headersOf(o *options.Options, d *drive.Dialer) (headers [][2]string, host string) {
+	host = target.Host(d.Address)
+	for _, h := range o.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		if name, value = strings.TrimSpace(name), strings.TrimSpace(value); strings.EqualFold(name, "host") {
+			host = value
+			continue
+		}
+		headers = append(headers, [2]string{name, value})
+	}
+	return headers, host
 }
 
 // dialer says where the connections go.
@@ -212,9 +223,9 @@ func verifyChain(roots *x509.CertPool, s tls.ConnectionState) error {
 }
 
 // api says how the server is asked beside the load.
-func api(o *options.Options, d *drive.Dialer, headers [][2]string) target.API {
+func api(o *options.Options, d *drive.Dialer, headers [][2]string, host string) target.API {
 	if o.Protocol == "grpc" {
-		return target.GRPC(d, target.Host(d.Address), headers)
+		return target.GRPC(d, host, headers)
 	}
 	c := client.New(d.Address)
 	if d.TLS != nil {
@@ -225,6 +236,7 @@ func api(o *options.Options, d *drive.Dialer, headers [][2]string) target.API {
 	for _, h := range headers {
 		c.Header.Add(h[0], h[1])
 	}
+	c.Header.Set("Host", host)
 	return target.HTTP(c)
 }
 
@@ -314,7 +326,7 @@ func (p *prepared) encode() error {
 }
 
 // connect says how a connection of the load is made.
-func (p *prepared) connect(d *drive.Dialer, headers [][2]string) {
+func (p *prepared) connect(d *drive.Dialer, headers [][2]string, host string) {
 	o := p.o
 	if o.Protocol != "grpc" {
 		p.dial = func() drive.Conn { return drive.HTTP(d, false) }
@@ -328,7 +340,7 @@ func (p *prepared) connect(d *drive.Dialer, headers [][2]string) {
 		compression = ""
 	}
 	options := drive.GRPCOptions{
-		Heads:       drive.NewHeads(d, target.Host(d.Address), method, headers, compression),
+		Heads:       drive.NewHeads(d, host, method, headers, compression),
 		Compression: compression, Streaming: o.Streaming, Decoupled: p.model.Decoupled,
 	}
 	p.dial = func() drive.Conn { return drive.GRPC(d, options) }

@@ -3,6 +3,7 @@ package drive
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -73,9 +74,12 @@ func (c *httpConn) exchange(r *Request, a *Answer) error {
 	case a.Keep, c.events:
 		keep = maxAnswer
 	}
-	if h.chunked {
+	switch {
+	case h.chunked:
 		err = c.chunks(a, keep)
-	} else {
+	case h.length < 0:
+		err = c.rest(a, keep)
+	default:
 		if err = c.part(a, h.length, keep); err == nil && c.events {
 			c.countEvents(a, 0, 0)
 		}
@@ -180,7 +184,7 @@ func readHead(text []byte) (h head, err error) {
 	case h.status < 200:
 	case h.status == 204, h.status == 304:
 		h.length, h.chunked = 0, false
-	case h.length < 0 && !h.chunked:
+	case h.length < 0 && !h.chunked && !h.last: // else the end of the connection is its end
 		return h, malformed("an answer without a length")
 	}
 	return h, nil
@@ -242,7 +246,7 @@ func decimal(b []byte) (n int, ok bool) {
 
 // chunks reads a body in chunks; of events each counts when its line has come.
 func (c *httpConn) chunks(a *Answer, keep int) error {
-	counted, seen := 0, 0
+	var at place
 	for {
 		line, err := c.line()
 		if err != nil {
@@ -264,17 +268,49 @@ func (c *httpConn) chunks(a *Answer, keep int) error {
 		if line != "" {
 			return malformed("%.32q behind a chunk", line)
 		}
-		if c.events {
-			if counted = c.countEvents(a, counted, seen); len(a.Body)-counted > maxEvent {
-				return malformed("an event of more than %d bytes", maxEvent)
-			}
-			if !a.Keep { // an event is forgotten once it has been counted
-				a.Body = a.Body[:copy(a.Body, a.Body[counted:])]
-				counted = 0
-			}
-			seen = len(a.Body)
+		if err := c.arrived(a, &at); err != nil {
+			return err
 		}
 	}
+}
+
+// rest reads a body that ends with the connection.
+func (c *httpConn) rest(a *Answer, keep int) error {
+	var at place
+	for {
+		if err := c.part(a, len(c.buffered()), keep); err != nil {
+			return err
+		}
+		if err := c.arrived(a, &at); err != nil {
+			return err
+		}
+		if err := c.fill(4096); err != nil {
+			if f, ok := errors.AsType[*Failure](err); ok && f.Kind == kindClosed {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// place is how far events have been counted in what is kept of an answer, and how far
+// it has been looked through.
+type place struct{ counted, seen int }
+
+// arrived counts the events in what has come.
+func (c *httpConn) arrived(a *Answer, at *place) error {
+	if !c.events {
+		return nil
+	}
+	if at.counted = c.countEvents(a, at.counted, at.seen); len(a.Body)-at.counted > maxEvent {
+		return malformed("an event of more than %d bytes", maxEvent)
+	}
+	if !a.Keep { // an event is forgotten once it has been counted
+		a.Body = a.Body[:copy(a.Body, a.Body[at.counted:])]
+		at.counted = 0
+	}
+	at.seen = len(a.Body)
+	return nil
 }
 
 // trailers reads what stands behind the last chunk, up to an empty line.

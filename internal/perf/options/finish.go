@@ -5,7 +5,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // finish fills what follows from other options and refuses what contradicts them.
@@ -51,6 +54,11 @@ func (o *Options) finish() error {
 	return nil
 }
 
+// ownHeaders say how requests and answers are framed.
+var ownHeaders = []string{
+	"connection", "content-length", "content-type", "expect", "inference-header-content-length", "te", "trailer", "transfer-encoding", "upgrade",
+}
+
 func (o *Options) checkBasics() error {
 	switch {
 	case o.Model == "":
@@ -79,8 +87,13 @@ func (o *Options) checkBasics() error {
 		return usagef("Cannot use --input-tensor-format=json or --output-tensor-format=json with --shared-memory=system or --shared-memory=cuda.")
 	}
 	for _, h := range o.Headers {
-		if name, _, ok := strings.Cut(h, ":"); !ok || strings.TrimSpace(name) == "" || strings.ContainsAny(h, "\r\n") {
+		name, value, ok := strings.Cut(h, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch {
+		case !ok, !httpguts.ValidHeaderFieldName(name), !httpguts.ValidHeaderFieldValue(value):
 			return usagef("Failed to parse -H. The header must be specified as 'Header:Value', got '%s'.", h)
+		case slices.Contains(ownHeaders, strings.ToLower(name)):
+			return usagef("Failed to parse -H. The header %s is for this program to say.", name)
 		}
 	}
 	return nil

@@ -185,6 +185,8 @@ func TestBadValues(t *testing.T) {
 		"-f /":                               "Failed to parse -f. '/' is a directory, expected the name of a file.",
 		"-f /no/where/a.csv":                 "Failed to parse -f. '/no/where/a.csv' cannot be written: /no/where: no such file or directory",
 		"--profile-export-file /":            "Failed to parse --profile-export-file. '/' is a directory",
+		"-H Content-Length:5":                "Failed to parse -H. The header Content-Length is for this program to say.",
+		"-H :path:5":                         "The header must be specified as 'Header:Value', got ':path:5'.",
 		"--plot /no/a.svg":                   "Failed to parse --plot. '/no/a.svg' cannot be written: /no: no such file",
 	} {
 		_, err := Parse(strings.Fields("-m x " + line))

@@ -7,9 +7,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 
 	"github.com/nesoserve/neso/client"
+	"github.com/nesoserve/neso/internal/perf/wire"
 )
 
 type overHTTP struct{ c *client.Client }
@@ -20,15 +20,7 @@ func HTTP(c *client.Client) API { return &overHTTP{c} }
 func (h *overHTTP) Server(ctx context.Context) ([]byte, error) { return h.c.ServerMetadata(ctx) }
 
 func (h *overHTTP) Metadata(ctx context.Context, model, version string) ([]byte, error) {
-	return h.get(ctx, path(model, version))
-}
-
-func path(model, version string) string {
-	p := "/v2/models/" + url.PathEscape(model)
-	if version != "" {
-		p += "/versions/" + url.PathEscape(version)
-	}
-	return p
+	return h.get(ctx, wire.ModelPath(model, version))
 }
 
 func (h *overHTTP) get(ctx context.Context, path string) ([]byte, error) {

@@ -60,8 +60,8 @@ type config struct {
 		Name     string
 		Optional bool
 	}
-	Sequence   json.RawMessage `json:"sequence_batching"`
-	Cache      struct{ Enable bool }
+	Sequence   json.RawMessage          `json:"sequence_batching"`
+	Cache      struct{ Enable bool }    `json:"response_cache"`
 	Policy     struct{ Decoupled bool } `json:"model_transaction_policy"`
 	Scheduling *struct {
 		Step []struct {

@@ -54,7 +54,7 @@ func TestDescribe(t *testing.T) {
 		"config e": `{"max_batch_size":"8","input":[{"name":"I","optional":true}],"ensemble_scheduling":{"step":[{"model_name":"a"},
 			{"model_name":"e2"},
 			{"model_name":"a"}]}}`,
-		"config a":  `{"max_batch_size":8,"response_cache":{"enable":true},"cache":{"enable":true}}`,
+		"config a":  `{"max_batch_size":8,"response_cache":{"enable":true}}`,
 		"config e2": `{"ensemble_scheduling":{"step":[{"model_name":"b"},{"model_name":"e"}]}}`,
 		"config b":  `{"sequence_batching":{}}`,
 	}
@@ -64,7 +64,7 @@ func TestDescribe(t *testing.T) {
 	}
 	want := &Model{
 		Name: "e", Inputs: []data.Input{{Name: "I", Datatype: tensor.FP32, Shape: tensor.Shape{3}, Optional: true}},
-		Outputs: []data.Input{{Name: "O", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, MaxBatch: 8, Sequence: true, Cache: got.Cache,
+		Outputs: []data.Input{{Name: "O", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, MaxBatch: 8, Sequence: true, Cache: true,
 		Ensemble: true, Composing: []string{"a", "e2", "b", "e"}, Nested: []string{"e2", "e"}, Statistics: true,
 	}
 	if diff := cmp.Diff(got, want); diff != "" {

@@ -24,10 +24,7 @@ func HTTP(c *Call, step *data.Step) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := "/v2/models/" + url.PathEscape(c.Model)
-	if c.Version != "" {
-		path += "/versions/" + url.PathEscape(c.Version)
-	}
+	path := ModelPath(c.Model, c.Version)
 	length := len(body)
 	if c.JSONInput && c.JSONOutput {
 		length = -1
@@ -38,6 +35,19 @@ func HTTP(c *Call, step *data.Step) (*Prepared, error) {
 	}
 	p.Head, p.Tail = append(head, body...), tail
 	return p, nil
+}
+
+// asTheyStand takes back what url.PathEscape escapes though a segment has it as it is
+// (RFC 3986, pchar): servers look names up as they stand in the path.
+var asTheyStand = strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",", "%3B", ";")
+
+// ModelPath is where a model is asked, version "" for any.
+func ModelPath(model, version string) string {
+	path := "/v2/models/" + asTheyStand.Replace(url.PathEscape(model))
+	if version != "" {
+		path += "/versions/" + url.PathEscape(version)
+	}
+	return path
 }
 
 func httpHead(c *Call, path, kind string, length, header int) []byte {
