@@ -56,7 +56,8 @@ func (o *Options) finish() error {
 
 // ownHeaders say how requests and answers are framed.
 var ownHeaders = []string{
-	"connection", "content-length", "content-type", "expect", "inference-header-content-length", "te", "trailer", "transfer-encoding", "upgrade",
+	"connection", "content-length", "content-type", "expect", "inference-header-content-length", "te", "trailer",
+	"transfer-encoding", "upgrade",
 }
 
 func (o *Options) checkBasics() error {
