@@ -279,7 +279,9 @@ func TestDecodeData(t *testing.T) {
 		{"FP32", "[2,3]", " [ [[1 , 2\n,3]],[ ],[4,[5],6] ] ", floats(1, 2, 3, 4, 5, 6)},
 		{"FP32", "[3]", "[-Infinity,Inf,1e40]", floats(-inf, inf, inf)},
 		{"FP32", "[2]", "[1e-50,0.1]", floats(0, 0.1)},
-		{"FP32", "[]", "[7]", floats(7)},
+		{"FP32", "[]", "[7]", floats(7)}, // of a scalar
+		{"FP32", "[]", "[7,8]", nil},     // the model will refuse the shape
+		{"FP32", "[]", "5", nil},
 		{"FP32", "[0]", "[1,2]", nil},
 		{"FP32", "[0]", "5", nil},
 		{"FP64", "[1]", "[0.1]", binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1))},
@@ -300,7 +302,11 @@ func TestDecodeData(t *testing.T) {
 				parts = append(parts, members[m])
 			}
 			body := `{"inputs":[{` + strings.Join(parts, ",") + `}]}`
-			r, _, err := decode(t, testConfig(tensor.LookupDatatype(c.d), "IN"), body, nil, nil, 0)
+			cfg := testConfig(tensor.LookupDatatype(c.d), "IN")
+			if c.shape == "[]" && c.want != nil {
+				cfg.Inputs[0].Dims = nil
+			}
+			r, _, err := decode(t, cfg, body, nil, nil, 0)
 			if err != nil {
 				t.Errorf("%s: %v", body, err)
 				continue

@@ -258,6 +258,13 @@ func (in *jsonInput) extent(t *tensor.Tensor) (elements, size int64, err *backen
 	return n, size, nil
 }
 
+// takesScalar reports whether a shape without dimensions may be right for an input. Where
+// it is not, what is wrong with the request is its shape, whatever its data is.
+func takesScalar(cfg *modelconfig.Config, name string) bool {
+	in := cfg.Input(name)
+	return in != nil && len(in.Dims) == 0 && cfg.MaxBatchSize == 0
+}
+
 // inputData parses the data on which the scanner stands into new memory.
 func (d *Decoder) inputData(in *jsonInput, t *tensor.Tensor, m kserve.Target, body *Body) *backend.Error {
 	s := &d.s
@@ -265,7 +272,7 @@ func (d *Decoder) inputData(in *jsonInput, t *tensor.Tensor, m kserve.Target, bo
 	if err != nil {
 		return err
 	}
-	if n == 0 {
+	if n == 0 || len(t.Shape) == 0 && !takesScalar(m.Config, t.Name) {
 		return d.skipTo(nil)
 	}
 	switch t.Datatype {
