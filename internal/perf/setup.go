@@ -75,7 +75,7 @@ func setup(ctx context.Context, o *options.Options, env Env) (*session, error) {
 	return s, nil
 }
 
-func (p *prepared) prepare(ctx context.Context, _ Env) error {
+func (p *prepared) prepare(ctx context.Context, env Env) error {
 	o := p.o
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -97,6 +97,10 @@ func (p *prepared) prepare(ctx context.Context, _ Env) error {
 	p.closers = append(p.closers, func() { p.api.Close() })
 	if err := p.describe(ctx); err != nil {
 		return err
+	}
+	if !p.model.Binary && o.Protocol == "http" && o.SharedMemory == "none" && !(o.JSONInput && o.JSONOutput) {
+		fmt.Fprintln(env.Stderr, "note: the server does not say that it takes tensors as bytes: they are sent as JSON, both ways")
+		o.JSONInput, o.JSONOutput = true, true
 	}
 	if o.SharedMemory == "system" {
 		if err := p.share(ctx); err != nil {

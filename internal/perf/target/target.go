@@ -40,6 +40,7 @@ type Model struct {
 	Composing       []string // of an ensemble, the ensembles in it included
 	Nested          []string // those of Composing that are ensembles
 	Statistics      bool     // the server has them
+	Binary          bool     // the server takes tensors as bytes behind JSON, and gives them so
 }
 
 type metadata struct {
@@ -93,13 +94,18 @@ func Describe(ctx context.Context, api API, name, version string) (*Model, error
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, fmt.Errorf("failed to get model metadata: %w", err)
 	}
+	extensions := extensionsOf(ctx, api)
 	c, err := readConfig(ctx, api, name, version)
-	if err != nil {
+	if err != nil && slices.Contains(extensions, "model_configuration") {
 		return nil, err
+	}
+	if err != nil { // a server of the plain protocol: shapes have the batch in them, if there is one
+		c = &config{}
 	}
 	model := &Model{
 		Name: name, Version: version, MaxBatch: int(c.MaxBatch), Sequence: len(c.Sequence) > 0 && string(c.Sequence) != "null",
-		Decoupled: c.Policy.Decoupled, Cache: c.Cache.Enable, Ensemble: c.Scheduling != nil, Statistics: hasStatistics(ctx, api),
+		Decoupled: c.Policy.Decoupled, Cache: c.Cache.Enable, Ensemble: c.Scheduling != nil, Statistics: slices.Contains(extensions, "statistics"),
+		Binary: slices.Contains(extensions, "binary_tensor_data"),
 	}
 	if model.Inputs, err = describe(m.Inputs, model.MaxBatch); err != nil {
 		return nil, err
@@ -190,8 +196,12 @@ func describe(list []tensorMetadata, maxBatch int) ([]data.Input, error) {
 	return all, nil
 }
 
-func hasStatistics(ctx context.Context, api API) bool {
+// extensionsOf are the extensions of the protocol that a server says it has.
+func extensionsOf(ctx context.Context, api API) []string {
 	text, err := api.Server(ctx)
 	var server struct{ Extensions []string }
-	return err == nil && json.Unmarshal(text, &server) == nil && slices.Contains(server.Extensions, "statistics")
+	if err != nil || json.Unmarshal(text, &server) != nil {
+		return nil
+	}
+	return server.Extensions
 }

@@ -48,7 +48,7 @@ func (x texts) Close() error { return nil }
 // TestDescribe reads numbers as either protocol writes them, and all models of an ensemble.
 func TestDescribe(t *testing.T) {
 	api := texts{
-		"server": `{"extensions":["statistics"]}`,
+		"server": `{"extensions":["statistics","model_configuration","binary_tensor_data"]}`,
 		"metadata e": `{"name":"e","inputs":[{"name":"I","datatype":"FP32","shape":["-1","3"]}],
 			"outputs":[{"name":"O","datatype":"BYTES","shape":[-1,1]}]}`,
 		"config e": `{"max_batch_size":"8","input":[{"name":"I","optional":true}],"ensemble_scheduling":{"step":[{"model_name":"a"},
@@ -65,7 +65,7 @@ func TestDescribe(t *testing.T) {
 	want := &Model{
 		Name: "e", Inputs: []data.Input{{Name: "I", Datatype: tensor.FP32, Shape: tensor.Shape{3}, Optional: true}},
 		Outputs: []data.Input{{Name: "O", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, MaxBatch: 8, Sequence: true, Cache: true,
-		Ensemble: true, Composing: []string{"a", "e2", "b", "e"}, Nested: []string{"e2", "e"}, Statistics: true,
+		Ensemble: true, Composing: []string{"a", "e2", "b", "e"}, Nested: []string{"e2", "e"}, Statistics: true, Binary: true,
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Error(diff)
@@ -73,15 +73,16 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestDescribeMistakes(t *testing.T) {
+	const configured = `{"extensions":["model_configuration"]}`
 	good := `{"name":"m","inputs":[{"name":"I","datatype":"FP32","shape":[1]}],"outputs":[]}`
 	for name, c := range map[string]struct {
 		api  texts
 		want string
 	}{
 		"no model":       {texts{}, "failed to get model metadata: unknown: metadata m:2"},
-		"no config":      {texts{"metadata m:2": good}, "failed to get model config: unknown"},
+		"no config":      {texts{"metadata m:2": good, "server": configured}, "failed to get model config: unknown"},
 		"no JSON":        {texts{"metadata m:2": "<html>"}, "failed to get model metadata: invalid character"},
-		"a list":         {texts{"metadata m:2": good, "config m:2": "[]"}, "failed to get model config: json"},
+		"a list":         {texts{"metadata m:2": good, "config m:2": "[]", "server": configured}, "failed to get model config: json"},
 		"shape of texts": {texts{"metadata m:2": strings.Replace(good, "[1]", `["x"]`, 1), "config m:2": "{}"}, "failed to get model metadata: "},
 		"datatype": {
 			texts{"metadata m:2": strings.Replace(good, "FP32", "FP8", 1), "config m:2": "{}"},
@@ -91,6 +92,16 @@ func TestDescribeMistakes(t *testing.T) {
 		if _, err := Describe(t.Context(), c.api, "m", "2"); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestPlainServer: the protocol without extensions has no configuration.
+func TestPlainServer(t *testing.T) {
+	api := texts{"metadata m": `{"name":"m","inputs":[{"name":"I","datatype":"FP32","shape":[-1,3]}],"outputs":[]}`}
+	got, err := Describe(t.Context(), api, "m", "")
+	want := &Model{Name: "m", Inputs: []data.Input{{Name: "I", Datatype: tensor.FP32, Shape: tensor.Shape{-1, 3}}}}
+	if diff := cmp.Diff(got, want); err != nil || diff != "" {
+		t.Error(err, diff)
 	}
 }
 

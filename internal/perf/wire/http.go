@@ -25,11 +25,11 @@ func HTTP(c *Call, step *data.Step) (*Prepared, error) {
 		return nil, err
 	}
 	path := ModelPath(c.Model, c.Version)
-	length := len(body)
+	length, kind := len(body), "application/octet-stream"
 	if c.JSONInput && c.JSONOutput {
-		length = -1
+		length, kind = -1, "application/json"
 	}
-	head := httpHead(c, path+"/infer", "application/octet-stream", len(body)+len(tail), length)
+	head := httpHead(c, path+"/infer", kind, len(body)+len(tail), length)
 	if p.id > 0 {
 		p.id, p.start, p.end = p.id+len(head), p.start+len(head), p.end+len(head)
 	}
