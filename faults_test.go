@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,8 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/backendtest"
 	"github.com/nesoserve/neso/backend/identity"
+	"github.com/nesoserve/neso/backend/python"
+	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/tensor"
 )
 
@@ -69,5 +73,36 @@ func TestABackendThatFailsNowAndThen(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestARequestFailsAlone: what is wrong with one request does not become the error of those that would have been in a batch with it.
+func TestARequestFailsAlone(t *testing.T) {
+	dir := repository(t, map[string]string{"m": `backend: "python" max_batch_size: 2
+		input { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }
+		dynamic_batching { preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 100000 }`})
+	if err := os.WriteFile(filepath.Join(dir, "m", "1", "model.py"), []byte(trying), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := &neso.Server{ModelRepositories: []string{dir}}
+	start(t, s, python.New(python.Options{Python: nesotest.Python(t)}))
+	long := strings.Repeat("i", 1<<16)
+	for name, wrong := range map[string]neso.Request{
+		"id":             {ID: long},
+		"correlation id": {Correlation: backend.CorrelationID{Text: long}},
+	} {
+		var both sync.WaitGroup
+		ask := func(q neso.Request, want string) {
+			q.Model, q.Inputs = "m", []tensor.Tensor{{Name: "X", Datatype: tensor.FP32, Shape: tensor.Shape{1, 1}, Data: make([]byte, 4)}}
+			both.Go(func() {
+				resp, err := s.Infer(context.WithoutCancel(t.Context()), q)
+				if resp.Release(); err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+					t.Errorf("a request beside one with a long %s: %v, want %q", name, err, want)
+				}
+			})
+		}
+		ask(neso.Request{}, "")
+		ask(wrong, "at most 65535 bytes")
+		both.Wait()
 	}
 }

@@ -89,11 +89,18 @@ func (o *io) input(name string, guess int) int {
 	return -1
 }
 
+// longestID is what a frame to a worker has room for. Such a request is refused here: there
+// it would have all fail that are in a batch with it.
+const longestID = 1<<16 - 1
+
 // check holds a request to the configuration, in the peer's order and words: of
 // several wrong inputs the last one is named, as that mostly does, and of two
 // always. It normalizes it: Requested and BatchSize are set, reshapes applied, inputs
 // put in the configuration's order unless the backend keeps the client's.
 func (o *io) check(r *infer.Request) error {
+	if len(r.ID) > longestID || len(r.Correlation.Text) > longestID {
+		return backend.Errorf(backend.InvalidArg, "request id and correlation id may have at most %d bytes", longestID)
+	}
 	if len(r.Requested) == 0 {
 		r.Requested, r.Hidden = o.requested, o.extra
 	} else {
