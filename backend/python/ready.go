@@ -22,6 +22,7 @@ type probe struct {
 	conn *worker.Conn // of the present life; nil for a model without is_ready
 	mu   sync.Mutex
 	call *probeCall
+	last error // what the last call in this life has said; nil before the first
 }
 
 type probeCall struct {
@@ -39,7 +40,7 @@ func (p *probe) has(c *worker.Conn, init json.RawMessage) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn = nil
+	p.conn, p.last = nil, nil
 	if body.IsReady {
 		p.conn = c
 	}
@@ -76,23 +77,37 @@ func (p *probe) ready(log *slog.Logger) error {
 	p.call = call
 	conn := p.conn
 	p.mu.Unlock()
-	call.err = ask(conn)
-	if call.err != nil {
-		log.Warn("model is not ready", slog.String("error", call.err.Error()))
+	err := ask(conn)
+	if err != nil && !errors.Is(err, errHeld) {
+		log.Warn("model is not ready", slog.String("error", err.Error()))
 	}
 	p.mu.Lock()
-	p.call = nil
+	if p.call = nil; errors.Is(err, errHeld) {
+		err = p.last
+	} else if p.conn == conn {
+		p.last = err
+	}
 	p.mu.Unlock()
+	call.err = err
 	close(call.done)
 	return call.err
 }
 
+// errHeld says that a program which is given an answer of the model holds up all others. It
+// may be the one that asks.
+var errHeld = errors.New("answers of the model are held up")
+
 func ask(c *worker.Conn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
-	defer cancel()
+	held, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	defer c.Held(func() { cancel(errHeld) })()
+	ctx, end := context.WithTimeout(held, readyLimit)
+	defer end()
 	answer, err := c.Call(ctx, wire.KindControl, 0, map[string]string{"op": "is_ready"})
 	var failed *worker.CallError
 	switch {
+	case err != nil && errors.Is(context.Cause(held), errHeld):
+		return errHeld
 	case errors.Is(err, context.DeadlineExceeded):
 		return backend.Errorf(backend.Unavailable, "Timed out waiting for user-defined is_ready() response")
 	case errors.As(err, &failed):

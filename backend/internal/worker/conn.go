@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -73,7 +74,8 @@ type Conn struct {
 	done    chan struct{} // closed when everything in flight has been answered
 	helloed chan struct{} // closed by HELLO
 	hello   wire.Hello
-	reading reading // for whoever reads
+	reading reading       // for whoever reads
+	handled atomic.Uint64 // see Held
 
 	mu    sync.Mutex
 	state state // of who has called lock
@@ -306,8 +308,12 @@ func (c *Conn) Call(ctx context.Context, kind wire.Kind, instance uint32, body a
 	s := c.lock()
 	if s.err != nil {
 		c.unlock()
-		<-c.done
-		return nil, c.cause()
+		select {
+		case <-c.done:
+			return nil, c.cause()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	s.lastID++
 	id := s.lastID
@@ -350,6 +356,34 @@ func (c *Conn) Call(ctx context.Context, kind wire.Kind, instance uint32, body a
 		forget()
 		return nil, ctx.Err()
 	}
+}
+
+// heldLimit is after how long what reads is seen to be held up.
+const heldLimit = 50 * time.Millisecond
+
+// Held has held called once whoever reads has been with one frame for some while: it calls
+// a program then that does not return, for which the answer to a Call waits, and which
+// perhaps waits for that answer itself. stop ends the watch.
+func (c *Conn) Held(held func()) (stop func()) {
+	ended := make(chan struct{})
+	go func() { // until stop
+		t := time.NewTicker(heldLimit)
+		defer t.Stop()
+		for last := uint64(0); ; {
+			select {
+			case <-ended:
+				return
+			case <-t.C:
+			}
+			now := c.handled.Load()
+			if now == last && now%2 == 1 {
+				held()
+				return
+			}
+			last = now
+		}
+	}()
+	return sync.OnceFunc(func() { close(ended) })
 }
 
 // CallError is what a worker answered with FAILED.

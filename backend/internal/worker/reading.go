@@ -88,12 +88,15 @@ func (r *reading) lead(b *batch) {
 // step reads and handles one frame.
 func (r *reading) step() error {
 	h, body, err := r.rd.Next()
-	if err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			r.runTasks()
-			return nil
-		}
+	late := errors.Is(err, os.ErrDeadlineExceeded)
+	if err != nil && !late {
 		return err
+	}
+	r.conn.handled.Add(1)
+	defer r.conn.handled.Add(1)
+	if late {
+		r.runTasks()
+		return nil
 	}
 	return r.handle(h, body, r.rd.Chunk())
 }
@@ -163,7 +166,8 @@ func (r *reading) background() {
 		}
 	}
 	r.rd.Close()
-	c.failAll() // the process has ended then, and with it what it had open
+	c.handled.Add(1) // to the end
+	c.failAll()      // the process has ended then, and with it what it had open
 	r.memory.returnLent()
 	c.closeBoards()
 	c.mem.Close()
