@@ -50,6 +50,21 @@ def test_chat(tmp_path):
         )
 
 
+def test_schedule(tmp_path):
+    """A schedule is for this protocol, too."""
+    with openai.serving() as server:
+        file = tmp_path / "s.json"
+        entries = [
+            {"payload": [{"model": "m", "messages": [{"role": "user", "content": str(t)}]}], "timestamp": t}
+            for t in (90, 0)
+        ]
+        file.write_text(json.dumps({"data": entries}))
+        r = perf(*arguments(server, file), "--fixed-schedule", "--profile-export-file", tmp_path / "e.json")
+        assert r.returncode == 0 and "Request count: 2\n" in r.stdout, r
+        first, second = sorted(exported(tmp_path / "e.json"), key=lambda x: x["timestamp"])
+        assert '"0"' in first["request_inputs"]["payload"] and second["timestamp"] - first["timestamp"] > 70e6
+
+
 def test_completions(tmp_path):
     file = tmp_path / "data.json"
     file.write_text('{"data": [{"payload": [{"model": "m", "prompt": "hi"}]}]}')

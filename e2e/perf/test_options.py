@@ -198,6 +198,25 @@ def test_intervals(noting):
     assert len(rate) > 50, len(rate)
 
 
+def test_schedule(noting):
+    """Each request of the data once, when it says: the order is that of the times, which none is ahead of."""
+    data, export = noting.top / "schedule.json", noting.top / "schedule-export.json"
+    times = [300, 0, 120, 120]
+    entries = [{"X": [n, t], "S": ["a", "b"], "timestamp": [t]} for n, t in enumerate(times)]
+    data.write_text(json.dumps({"data": entries}))
+    r, notes = run(noting, "--input-data", data, "--fixed-schedule", "--profile-export-file", export)
+    assert r.returncode == 0 and "Request count: 4\n" in r.stdout, r
+    assert sorted(n["X"][0][1] for n in notes) == sorted(times), notes
+    requests = json.loads(export.read_text())["experiments"][0]["requests"]
+    begun = {x["request_inputs"]["X"][0]: x["timestamp"] for x in requests}
+    assert len(begun) == 4
+    for n, t in enumerate(times):
+        assert begun[n] - begun[1] > (t - 20) * 1e6, begun
+    data.write_text(json.dumps({"data": [{"X": [1, 2], "S": ["a", "b"]}]}))
+    r, _ = run(noting, "--input-data", data, "--fixed-schedule")
+    assert r.returncode == 99 and "data[0]: missing 'timestamp'" in r.stderr, r
+
+
 def sequences(notes):
     """The whole sequences in the order of their ends, each as its id and its length; none may be left open."""
     whole, open_ = [], {}

@@ -33,6 +33,10 @@ func (s *session) profile(ctx context.Context) {
 		}
 		search = schedule.Linear(schedule.MeanRate(gaps), schedule.MeanRate(gaps), 1)
 	}
+	if o.Mode == options.Scheduled {
+		rate := schedule.TimesRate(s.times)
+		search = schedule.Linear(rate, rate, 1)
+	}
 	if o.Mode == options.Periodic { // one load, that grows
 		search = schedule.Linear(o.Load.End, o.Load.End, 1)
 	}
@@ -84,7 +88,7 @@ func (s *session) start(level float64, gaps []time.Duration, r *measure.Recorder
 		FirstResponse: s.model != nil && s.model.Decoupled,
 	}
 	slots := int(level)
-	if o.Mode == options.Rate || o.Mode == options.Intervals {
+	if o.Mode == options.Rate || o.Mode == options.Intervals || o.Mode == options.Scheduled {
 		slots = o.Sequences
 	}
 	if s.model != nil && s.model.Sequence {
@@ -109,6 +113,8 @@ func (s *session) start(level float64, gaps []time.Duration, r *measure.Recorder
 	switch {
 	case o.Mode == options.Intervals:
 		arrivals = schedule.Intervals(gaps)
+	case o.Mode == options.Scheduled:
+		arrivals = schedule.Times(s.times)
 	case o.Distribution == "poisson":
 		arrivals = schedule.Poisson(level, s.random)
 	default:

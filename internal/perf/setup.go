@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -40,6 +41,7 @@ type prepared struct {
 	secure   bool // connections have TLS
 	server   int  // the process of the server, 0 where it cannot be seen
 	random   *rand.Rand
+	times    []time.Duration // when each request is due, of a schedule
 	closers  []func()
 }
 
@@ -283,10 +285,29 @@ func (p *prepared) load() error {
 	}
 	set, err := data.New(data.Options{
 		Inputs: m.Inputs, Outputs: m.Outputs, Paths: o.InputData, Zero: o.Zero, Shapes: o.Shapes, StringLength: o.StringLength,
-		StringData: o.StringData, Batch: o.Batch, Batches: m.MaxBatch > 0, Sequence: m.Sequence,
+		StringData: o.StringData, Batch: o.Batch, Batches: m.MaxBatch > 0, Sequence: m.Sequence, Scheduled: o.Mode == options.Scheduled,
 	}, p.random)
-	p.set = set
-	return err
+	if p.set = set; err != nil {
+		return err
+	}
+	return p.order()
+}
+
+// order sorts the requests of a schedule by when they are due, and counts them.
+func (p *prepared) order() error {
+	if p.o.Mode != options.Scheduled {
+		return nil
+	}
+	if p.model != nil && p.model.Sequence {
+		return errors.New("`--fixed-schedule` is not for sequence models: the order of a sequence's requests is not that of a schedule")
+	}
+	stream := p.set.Streams[0]
+	slices.SortStableFunc(stream, func(a, b data.Step) int { return cmp.Compare(a.At, b.At) })
+	for i := range stream {
+		p.times = append(p.times, stream[i].At)
+	}
+	p.o.RequestCount, p.o.CountWindows, p.o.WindowRequests = len(stream), true, len(stream)
+	return nil
 }
 
 // compose fills what all requests have in common.
@@ -351,11 +372,14 @@ func (p *prepared) connect(d *drive.Dialer, headers [][2]string, host string) {
 }
 
 func (p *prepared) prepareOpenAI(d *drive.Dialer) error {
-	set, err := data.ReadBodies(p.o.InputData)
+	set, err := data.ReadBodies(p.o.InputData, p.o.Mode == options.Scheduled)
 	if err != nil {
 		return err
 	}
 	p.set, p.call.Path = set, p.o.Endpoint
+	if err := p.order(); err != nil {
+		return err
+	}
 	p.dial = func() drive.Conn { return drive.HTTP(d, true) }
 	return p.encode()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/nesoserve/neso/tensor"
 )
@@ -35,6 +36,8 @@ type Tensor struct {
 type Step struct {
 	Inputs   []Tensor
 	Expected []Tensor
+	// At is when the request is due, of data with a schedule.
+	At time.Duration
 	// Body is the whole request instead, of a protocol that is not KServe's.
 	Body []byte
 }
@@ -59,6 +62,7 @@ type Options struct {
 	Batch        int
 	Batches      bool // the model has a batch dimension
 	Sequence     bool
+	Scheduled    bool // each step says when it is due
 }
 
 // New makes the data, with all shapes complete.
@@ -221,6 +225,7 @@ func batch(stream []Step, o *Options) ([]Step, error) {
 	}
 	out := make([]Step, len(stream))
 	for i := range stream {
+		out[i].At = stream[i].At
 		for k := range o.Batch {
 			from := stream[i]
 			if !o.Sequence {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nesoserve/neso/tensor"
 )
@@ -121,6 +122,12 @@ func readStep(raw, expected json.RawMessage, o *Options) (s Step, err error) {
 	if err := json.Unmarshal(raw, &tensors); err != nil {
 		return s, fmt.Errorf("expected an object with the model's inputs, found %s", found(err))
 	}
+	if o.Scheduled {
+		if s.At, err = timestamp(tensors[timestampField]); err != nil {
+			return s, err
+		}
+		delete(tensors, timestampField)
+	}
 	for name := range tensors {
 		if !slices.ContainsFunc(o.Inputs, func(in Input) bool { return in.Name == name }) {
 			return s, fmt.Errorf("The input or output '%s' is not found in the model configuration", name) //nolint:staticcheck // the peer's text
@@ -163,6 +170,30 @@ func readStep(raw, expected json.RawMessage, o *Options) (s Step, err error) {
 		return s, fmt.Errorf("The input or output '%s' is not found in the model configuration", name) //nolint:staticcheck // the peer's text
 	}
 	return s, nil
+}
+
+// timestampField says when a request of a schedule is due.
+const timestampField = "timestamp"
+
+// latest bounds when a request may be due, in milliseconds.
+const latest = 1 << 40
+
+// timestamp reads milliseconds: a number, or one in a list.
+func timestamp(raw json.RawMessage) (time.Duration, error) {
+	if raw == nil {
+		return 0, fmt.Errorf("missing '%s': expected the milliseconds from the begin of the run on", timestampField)
+	}
+	var list []float64
+	if json.Unmarshal(raw, &list) != nil {
+		list = make([]float64, 1)
+		if json.Unmarshal(raw, &list[0]) != nil {
+			list = nil
+		}
+	}
+	if len(list) != 1 || list[0] < 0 || list[0] > latest {
+		return 0, fmt.Errorf("'%s': expected a number of milliseconds from 0 on, found %.40s", timestampField, raw)
+	}
+	return time.Duration(list[0] * float64(time.Millisecond)), nil
 }
 
 // readTensor reads elements, nested or flat, {"b64": ...}, or {"content": ..., "shape": [...]}.
@@ -295,7 +326,7 @@ func directory(path string, o *Options) (s Step, err error) {
 
 // ReadBodies reads the requests of a protocol that is not KServe's: the first
 // element of "payload" in each entry, or the entry itself.
-func ReadBodies(paths []string) (*Set, error) {
+func ReadBodies(paths []string, scheduled bool) (*Set, error) {
 	set := &Set{Streams: [][]Step{nil}, Given: true}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -304,7 +335,8 @@ func ReadBodies(paths []string) (*Set, error) {
 		}
 		var file struct {
 			Data []struct {
-				Payload []json.RawMessage `json:"payload"`
+				Payload   []json.RawMessage `json:"payload"`
+				Timestamp json.RawMessage   `json:"timestamp"`
 			} `json:"data"`
 		}
 		if err := json.Unmarshal(text, &file); err != nil {
@@ -319,7 +351,13 @@ func ReadBodies(paths []string) (*Set, error) {
 			if json.Unmarshal(body, &quoted) == nil {
 				body = json.RawMessage(quoted)
 			}
-			set.Streams[0] = append(set.Streams[0], Step{Body: body})
+			step := Step{Body: body}
+			if scheduled {
+				if step.At, err = timestamp(e.Timestamp); err != nil {
+					return nil, fmt.Errorf("%s: data[%d]: %w", path, i, err)
+				}
+			}
+			set.Streams[0] = append(set.Streams[0], step)
 		}
 	}
 	if len(set.Streams[0]) == 0 {

@@ -122,14 +122,14 @@ func (l *Load) worker() *worker {
 // claim takes one request of the limit; false says that there is none left.
 func (l *Load) claim() bool { return l.plan.Limit <= 0 || l.taken.Add(1) <= l.plan.Limit }
 
-// next takes the next request of a slot.
-func (w *worker) next(slot int) {
+// next takes the next request of a slot, turn counting those of all slots.
+func (w *worker) next(slot int, turn uint64) {
 	l := w.l
 	if l.plan.Sequences == nil {
 		stream := l.plan.Requests[0]
 		i := 0
 		if len(stream) > 1 {
-			i = int((l.turn.Add(1) - 1) % uint64(len(stream)))
+			i = int(turn % uint64(len(stream)))
 		}
 		w.request.Prepared = stream[i]
 		return
@@ -219,7 +219,7 @@ func (l *Load) closed(slot int) {
 	w := l.worker()
 	defer w.conn.Close()
 	for !l.stopped.Load() && l.claim() {
-		w.next(slot)
+		w.next(slot, l.turn.Add(1)-1)
 		w.send(slot, 0)
 	}
 	w.endSequence()

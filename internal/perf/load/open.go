@@ -54,31 +54,33 @@ func (o *open) run() {
 		o.waiting.Add(1)
 		o.due <- struct{}{}
 		o.waiting.Add(-1)
-		due, ok := o.nextDue()
+		due, turn, ok := o.nextDue()
 		<-o.due
-		if !ok || !o.sendOne(w, due) {
+		if !ok || !o.sendOne(w, due, turn) {
 			return
 		}
 	}
 }
 
-// nextDue waits until the next request is due; false says that the load was stopped.
-func (o *open) nextDue() (due int64, ok bool) {
+// nextDue waits until the next request is due, and counts it; false says that the load
+// was stopped.
+func (o *open) nextDue() (due int64, turn uint64, ok bool) {
 	if o.stopped.Load() || !o.claim() {
-		return 0, false
+		return 0, 0, false
 	}
+	turn = o.turn.Add(1) - 1
 	due = o.start + int64(o.arrivals.Next())
 	if !o.sleep(due) {
-		return 0, false
+		return 0, 0, false
 	}
 	if o.waiting.Load() == 0 && int(o.workers.Load()) < o.most {
 		o.workers.Add(1)
 		o.group.Go(o.run)
 	}
-	return due, true
+	return due, turn, true
 }
 
-func (o *open) sendOne(w *worker, due int64) bool {
+func (o *open) sendOne(w *worker, due int64, turn uint64) bool {
 	slot := 0
 	if o.slots != nil {
 		select {
@@ -88,7 +90,7 @@ func (o *open) sendOne(w *worker, due int64) bool {
 		}
 		defer func() { o.slots <- slot }()
 	}
-	w.next(slot)
+	w.next(slot, turn)
 	w.send(slot, due)
 	return true
 }

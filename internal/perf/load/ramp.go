@@ -49,7 +49,7 @@ func (l *Load) ramped(r *schedule.Ramp, number int) {
 			l.join(r, first, joined)
 		}
 	}
-	w.next(number)
+	w.next(number, l.turn.Add(1)-1)
 	w.send(number, 0)
 	w.endSequence()
 }

@@ -35,7 +35,7 @@ func (o *Options) finish() error {
 	if o.RequestCount > 0 {
 		o.CountWindows, o.WindowRequests = true, o.RequestCount
 	}
-	if o.Mode == Intervals {
+	if o.Mode == Intervals || o.Mode == Scheduled {
 		o.BinarySearch = false
 	}
 	if o.Async {
@@ -163,6 +163,15 @@ func (o *Options) checkFiles() error {
 }
 
 func (o *Options) checkKinds() error {
+	if o.Mode == Scheduled {
+		switch {
+		case o.RequestCount > 0 || o.Warmup > 0:
+			return usagef("Cannot specify `--request-count` or `--warmup-request-count` when using `--fixed-schedule`. Each request in the input " +
+				"data is sent once.")
+		case len(o.InputData) == 0:
+			return usagef("When using `--fixed-schedule`, you must provide a dataset using `--input-data`.")
+		}
+	}
 	if o.Kind == "triton_c_api" {
 		switch {
 		case o.Repository == "":

@@ -95,6 +95,10 @@ func measureTable() []entry {
 			return nil
 		}},
 		{
+			"fixed-schedule", "", "", measure, "each request of --input-data once, at its \"timestamp\", in ms from the begin",
+			func(o *Options, _ string) error { return o.mode(Scheduled, Scheduled.String()) },
+		},
+		{
 			"latency-threshold", "l", "MS", measure, "the latency that ends the search; default none",
 			millis("--latency-threshold (-l)", 0, ">= 0 msecs", func(o *Options) *time.Duration { return &o.LatencyLimit }),
 		},

@@ -21,16 +21,17 @@ type Mode int
 
 // Closed keeps a number of requests in flight, Rate sends so many a second,
 // Intervals sends after the gaps of a file, Periodic adds requests in flight while
-// earlier ones stream.
+// earlier ones stream, Scheduled sends each request of the data when that says.
 const (
 	Closed Mode = iota
 	Rate
 	Intervals
 	Periodic
+	Scheduled
 )
 
 func (m Mode) String() string {
-	return [...]string{"Concurrency", "RequestRate", "CustomIntervals", "PeriodicConcurrency"}[m]
+	return [...]string{"Concurrency", "RequestRate", "CustomIntervals", "PeriodicConcurrency", "FixedSchedule"}[m]
 }
 
 // Range is start:end:step. End 0 means without end.

@@ -187,7 +187,10 @@ func TestBadValues(t *testing.T) {
 		"--profile-export-file /":            "Failed to parse --profile-export-file. '/' is a directory",
 		"-H Content-Length:5":                "Failed to parse -H. The header Content-Length is for this program to say.",
 		"-H :path:5":                         "The header must be specified as 'Header:Value', got ':path:5'.",
-		"--plot /no/a.svg":                   "Failed to parse --plot. '/no/a.svg' cannot be written: /no: no such file",
+		"--fixed-schedule":                   "When using `--fixed-schedule`, you must provide a dataset using `--input-data`.",
+		"--fixed-schedule --input-data / --request-count 2":      "Cannot specify `--request-count`",
+		"--fixed-schedule --input-data / --request-rate-range 2": "Cannot use both FixedSchedule and RequestRate inference load modes.",
+		"--plot /no/a.svg": "Failed to parse --plot. '/no/a.svg' cannot be written: /no: no such file",
 	} {
 		_, err := Parse(strings.Fields("-m x " + line))
 		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(err.Error(), want) {

@@ -64,6 +64,21 @@ func (v *intervals) Next() time.Duration {
 	return due
 }
 
+type times struct {
+	at []time.Duration
+	i  int
+}
+
+// Times has each request due at its time, counted from the start; they rise. More
+// requests than times are due with the last.
+func Times(at []time.Duration) Arrivals { return &times{at: at} }
+
+func (t *times) Next() time.Duration {
+	due := t.at[min(t.i, len(t.at)-1)]
+	t.i++
+	return due
+}
+
 // Gaps reads microseconds, one number a line; empty lines do not count.
 func Gaps(r io.Reader) ([]time.Duration, error) {
 	var gaps []time.Duration
@@ -90,6 +105,11 @@ func Gaps(r io.Reader) ([]time.Duration, error) {
 
 // MeanRate is how many requests a second gaps make.
 func MeanRate(gaps []time.Duration) float64 { return float64(len(gaps)) / total(gaps).Seconds() }
+
+// TimesRate is how many requests a second times make, each from 0 to the last.
+func TimesRate(at []time.Duration) float64 {
+	return float64(len(at)) / max(at[len(at)-1], time.Millisecond).Seconds()
+}
 
 func total(gaps []time.Duration) (t time.Duration) {
 	for _, g := range gaps {

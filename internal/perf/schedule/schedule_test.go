@@ -31,6 +31,10 @@ func TestArrivals(t *testing.T) {
 	if got := MeanRate(gaps); got != 500 {
 		t.Errorf("mean rate %v", got)
 	}
+	due := []time.Duration{time.Second, time.Second, 3 * time.Second}
+	if got, want := take(Times(due), 4), append(due[:3:3], 3*time.Second); !slices.Equal(got, want) {
+		t.Errorf("times: %v, want %v", got, want)
+	}
 	const n = 100_000
 	all := take(Poisson(1000, rand.New(rand.NewPCG(1, 2))), n+1)
 	mean := all[n].Seconds() / n
