@@ -197,9 +197,9 @@ func play(l *load, b *batcher) outcome {
 	var took []int64
 	end := int64(0)
 	for next := 0; ; {
-		at, what := int64(math.MaxInt64), -2
+		at, what := int64(math.MaxInt64), nothing
 		if next < len(l.arrivals) {
-			at, what = l.arrivals[next]+1, -1
+			at, what = l.arrivals[next]+1, arrival
 		}
 		for i, x := range runs {
 			if x != nil && ends[i] < at {
@@ -207,15 +207,15 @@ func play(l *load, b *batcher) outcome {
 			}
 		}
 		if w := b.wake(); w != 0 && w < at {
-			at, what = max(w, end), -3
+			at, what = max(w, end), timer
 		}
-		if what == -2 {
+		if what == nothing {
 			break
 		}
 		end = at
 		var fx effects
 		switch {
-		case what == -1:
+		case what == arrival:
 			size := l.size(next)
 			next++
 			if _, ok := b.admits(at, size); !ok {

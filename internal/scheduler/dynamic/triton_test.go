@@ -62,6 +62,14 @@ type waits struct {
 
 const sweeps = int64(500 * time.Millisecond)
 
+// What happens next in simulated time, where it is not that the instance of that number
+// ends its batch.
+const (
+	arrival = -1 - iota // a request comes
+	nothing             // all is over
+	timer               // a delay has passed
+)
+
 // playTriton simulates a load under a setting.
 func playTriton(l *load, f fixed) outcome {
 	t := &triton{fixed: f, l: l}
@@ -70,9 +78,9 @@ func playTriton(l *load, f fixed) outcome {
 	var took []int64
 	wake, next := int64(0), 0
 	for {
-		at, what := int64(math.MaxInt64), -2
+		at, what := int64(math.MaxInt64), nothing
 		if next < len(l.arrivals) {
-			at, what = l.arrivals[next]+1, -1
+			at, what = l.arrivals[next]+1, arrival
 		}
 		idle := -1
 		for i, x := range runs {
@@ -84,13 +92,13 @@ func playTriton(l *load, f fixed) outcome {
 			}
 		}
 		if wake != 0 && idle >= 0 && wake < at {
-			at, what = wake, -3
+			at, what = wake, timer
 		}
-		if what == -2 {
+		if what == nothing {
 			break
 		}
 		switch {
-		case what == -1:
+		case what == arrival:
 			t.arrive(at, l.size(next), idle < 0)
 			next++
 		case what >= 0:
