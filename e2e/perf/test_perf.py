@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ import subprocess
 import threading
 
 import pytest
+from repository import place, until
 from server import BINARY, MODELS, Server, free_port
 
 SHAPE = ("--shape", "INPUT0:4,4")
@@ -199,6 +201,26 @@ def test_shared_memory_too_small(server):
     args = ("--shared-memory", "system", "--output-shared-memory-size", 8, "--request-count", 3)
     r = perf(*MODEL, *at(server, "http"), *args)
     assert r.returncode == 99 and "Failed: 3 requests: HTTP " in r.stdout and "shared memory" in r.stdout.lower(), r
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_refused_statistics(tmp_path, monkeypatch, protocol):
+    """A key that may only infer measures without the server's numbers."""
+    keys = {"keys": [{"name": "k", "sha256": hashlib.sha256(b"secret").hexdigest(), "scopes": ["infer"]}]}
+    (tmp_path / "keys.json").write_text(json.dumps(keys))
+    (tmp_path / "keys.json").chmod(0o600)
+    tensor = '{ name: "X" data_type: TYPE_FP32 dims: [ 2 ] }'
+    config = f'backend: "identity"\ninput {tensor}\noutput {tensor}\n'
+    place(tmp_path / "models" / "m", {"config.pbtxt": config, "1/x": ""})
+    with Server(tmp_path / "models", f"--auth-file={tmp_path}/keys.json", wait=False) as s:
+        assert until(lambda: "Started Metrics Service" in s.log()), s.log()
+        args = ("-m", "m", *at(s, protocol), "--request-count", 20)
+        r = perf(*args)
+        assert r.returncode == 99 and "this server asks for a key" in r.stderr, r
+        monkeypatch.setenv("NESO_KEY", "secret")
+        r = perf(*args)
+        assert r.returncode == 0 and "Request count: 20\n" in r.stdout and "Server:" not in r.stdout, r
+        assert "note: without the server's numbers" in r.stderr, r
 
 
 def test_metrics(server):

@@ -100,6 +100,10 @@ func (p *prepared) prepare(ctx context.Context, env Env) error {
 	if err := p.describe(ctx); err != nil {
 		return err
 	}
+	if err := p.statistics(ctx); err != nil {
+		fmt.Fprintln(env.Stderr, "note: without the server's numbers:", measure.Plain(err.Error()))
+		p.model.Statistics = false
+	}
 	if !p.model.Binary && o.Protocol == "http" && o.SharedMemory == "none" && !(o.JSONInput && o.JSONOutput) {
 		fmt.Fprintln(env.Stderr, "note: the server does not say that it takes tensors as bytes: they are sent as JSON, both ways")
 		o.JSONInput, o.JSONOutput = true, true
@@ -291,6 +295,20 @@ func (p *prepared) load() error {
 		return err
 	}
 	return p.order()
+}
+
+// statistics reports why the server does not give its statistics to this client, such as
+// for want of a key; a server that is not there is for others to find.
+func (p *prepared) statistics(ctx context.Context) error {
+	if !p.model.Statistics {
+		return nil
+	}
+	_, err := target.Statistics(ctx, p.api, []string{p.model.Name})
+	_, answered := errors.AsType[*client.Error](err)
+	if f, ok := errors.AsType[*drive.Failure](err); ok && !f.Broken || answered {
+		return fmt.Errorf("failed to get the statistics: %w", err)
+	}
+	return nil
 }
 
 // order sorts the requests of a schedule by when they are due, and counts them.
