@@ -135,6 +135,13 @@ profile_models:
 	}
 }
 
+func TestObjectivesOfPhases(t *testing.T) {
+	f, err := Parse([]byte("objectives: [perf_server_queue, perf_client_send_recv]\nprofile_models: a"), "f")
+	if err != nil || len(f.Models[0].Objectives) != 2 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 func TestModelsByName(t *testing.T) {
 	for _, text := range []string{"profile_models: a, b", "profile_models: [a, b]", "profile_models: {a: , b: {cpu_only: true}}"} {
 		f, err := Parse([]byte(text), "f")

@@ -23,28 +23,12 @@ var titles = map[string]string{
 	"composing_models": "Composing Model Config Paths",
 }
 
-// times are its metrics that no goal is about.
-var times = map[string]struct {
-	title string
-	of    func(n *trial.Number) float64
-}{
-	"perf_client_response_wait":  {"Response Wait Time (ms)", func(n *trial.Number) float64 { return n.Wait }},
-	"perf_client_send_recv":      {"Request Send/Recv (ms)", func(n *trial.Number) float64 { return n.SendRecv }},
-	"perf_server_queue":          {"Server Queue time (ms)", func(n *trial.Number) float64 { return n.Queue }},
-	"perf_server_compute_input":  {"Server Compute Input time (ms)", func(n *trial.Number) float64 { return n.Input }},
-	"perf_server_compute_infer":  {"Server Compute Infer time (ms)", func(n *trial.Number) float64 { return n.Infer }},
-	"perf_server_compute_output": {"Server Compute Output time (ms)", func(n *trial.Number) float64 { return n.Output }},
-}
-
 // prefixParameter stands before the key of a parameter that is a column.
 const prefixParameter = "backend_parameter/"
 
 func title(field string) string {
 	if t, ok := titles[field]; ok {
 		return t
-	}
-	if t, ok := times[field]; ok {
-		return t.title
 	}
 	if m := trial.Metric(field); m.Known() {
 		return m.Title()
@@ -278,9 +262,6 @@ func (c *record) cell(field string) string {
 	}
 	if key, ok := strings.CutPrefix(field, prefixParameter); ok {
 		return config(func(k *knobs.Config) string { return k.Parameters[key].Text })
-	}
-	if t, ok := times[field]; ok {
-		return c.joined(func(m string) string { return round(t.of(c.l.Models[m])) })
 	}
 	return c.metric(trial.Metric(field))
 }

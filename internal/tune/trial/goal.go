@@ -21,6 +21,12 @@ const (
 	LatencyP90     Metric = "perf_latency_p90"
 	LatencyP95     Metric = "perf_latency_p95"
 	LatencyP99     Metric = "perf_latency_p99"
+	Wait           Metric = "perf_client_response_wait"
+	SendRecv       Metric = "perf_client_send_recv"
+	Queue          Metric = "perf_server_queue"
+	ComputeInput   Metric = "perf_server_compute_input"
+	ComputeInfer   Metric = "perf_server_compute_infer"
+	ComputeOutput  Metric = "perf_server_compute_output"
 	CPU            Metric = "server_cpu_us"
 	UsedRAM        Metric = "cpu_used_ram"
 	AvailableRAM   Metric = "cpu_available_ram"
@@ -50,6 +56,12 @@ var metrics = map[Metric]about{
 	CPU:            {"Server CPU (us/infer)", false, true, func(_ *Level, n *Number) (Stat, bool) { return n.CPU, n.CPU.N > 0 }},
 	UsedRAM:        {"RAM Usage (MB)", false, false, megabytes(func(l *Level) float64 { return l.Memory })},
 	AvailableRAM:   {"RAM Available (MB)", true, false, megabytes(func(l *Level) float64 { return l.Free })},
+	Wait:           {"Response Wait Time (ms)", false, true, phase(func(n *Number) float64 { return n.Wait })},
+	SendRecv:       {"Request Send/Recv (ms)", false, true, phase(func(n *Number) float64 { return n.SendRecv })},
+	Queue:          {"Server Queue time (ms)", false, true, phase(func(n *Number) float64 { return n.Queue })},
+	ComputeInput:   {"Server Compute Input time (ms)", false, true, phase(func(n *Number) float64 { return n.Input })},
+	ComputeInfer:   {"Server Compute Infer time (ms)", false, true, phase(func(n *Number) float64 { return n.Infer })},
+	ComputeOutput:  {"Server Compute Output time (ms)", false, true, phase(func(n *Number) float64 { return n.Output })},
 	GPUUsed:        {"GPU Memory Usage (MB)", false, false, gpus(func(g *GPU) float64 { return g.Used / megabyte }, false)},
 	GPUFree:        {"GPU Memory Available (MB)", true, false, gpus(func(g *GPU) float64 { return (g.Total - g.Used) / megabyte }, false)},
 	GPUUtilization: {"GPU Utilization (%)", true, false, gpus(func(g *GPU) float64 { return 100 * g.Utilization }, true)},
@@ -58,6 +70,14 @@ var metrics = map[Metric]about{
 
 func latency(name string) func(*Level, *Number) (Stat, bool) {
 	return func(_ *Level, n *Number) (Stat, bool) { s, ok := n.Latency[name]; return s, ok }
+}
+
+// shortest is what a phase counts as that took no time that can be seen, in milliseconds:
+// goals compare by ratios.
+const shortest = 1e-3
+
+func phase(of func(*Number) float64) func(*Level, *Number) (Stat, bool) {
+	return func(_ *Level, n *Number) (Stat, bool) { return Stat{Mean: max(of(n), shortest), N: 1}, true }
 }
 
 func megabytes(of func(*Level) float64) func(*Level, *Number) (Stat, bool) {

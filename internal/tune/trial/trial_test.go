@@ -87,6 +87,16 @@ func TestBestKeepsLimits(t *testing.T) {
 	}
 }
 
+// TestPhases: a phase that took no time is better than one that took some.
+func TestPhases(t *testing.T) {
+	g := goal(Queue, nil)
+	none, some := level(1, 100, 5), level(1, 100, 5)
+	some.Models["m"].Queue = 0.5
+	if !g.Score(&none).Better(g.Score(&some)) {
+		t.Error("a queue of 0.5 ms is as good as none")
+	}
+}
+
 func TestWeights(t *testing.T) {
 	a, b := level(1, 100, 10), level(1, 120, 14)
 	for weight, want := range map[float64]bool{1: false, 10: true} {
