@@ -57,12 +57,12 @@ type storm struct {
 // cloud is one request of a storm at a time, which it sends again when it is its own again.
 type cloud struct {
 	of      *storm
+	number  uint64 // of its sequences, each of one request
 	rand    *rand.Rand
 	input   tensor.Tensor
 	cancel  context.CancelFunc
 	open    atomic.Int32 // final answer and release that are still to come
 	answers atomic.Int32
-	again   bool
 }
 
 func (c *cloud) send() {
@@ -91,7 +91,10 @@ func (c *cloud) send() {
 	if c.rand.IntN(10) == 0 {
 		time.AfterFunc(time.Duration(c.rand.IntN(3000))*time.Microsecond, cancel)
 	}
-	q := neso.Request{Model: "m", Inputs: []tensor.Tensor{c.input}, Priority: uint64(c.rand.IntN(3)), Timeout: uint64(c.rand.IntN(100000))}
+	q := neso.Request{
+		Model: "m", Inputs: []tensor.Tensor{c.input}, Priority: uint64(c.rand.IntN(3)), Timeout: uint64(c.rand.IntN(100000)),
+		Correlation: backend.CorrelationID{Number: c.number}, Flags: backend.SequenceStart | backend.SequenceEnd,
+	}
 	c.of.sent.Add(1)
 	if err := c.of.s.Submit(ctx, q, c, nil); err != nil {
 		cancel()
@@ -140,6 +143,10 @@ func TestStorm(t *testing.T) {
 	for name, config := range map[string]string{
 		"plain": `"dynamic_batching": {"priority_levels": 2, "default_priority_level": 1, "default_queue_policy":
 			{"default_timeout_microseconds": 50000, "allow_timeout_override": true, "max_queue_size": 40}}, "instance_group": [{"count": %d}]`,
+		"line":      `"instance_group": [{"count": %d}]`,
+		"sequences": `"sequence_batching": {"max_sequence_idle_microseconds": 100000}, "instance_group": [{"count": %d}]`,
+		"oldest": `"sequence_batching": {"oldest": {"max_candidate_sequences": 8, "max_queue_delay_microseconds": 100, "preserve_ordering": true}},
+			"instance_group": [{"count": %d}]`,
 		"ahead":     `"dynamic_batching": {}, "instance_group": [{"count": %d}]`,
 		"ordered":   `"dynamic_batching": {"preserve_ordering": true, "max_queue_delay_microseconds": 300}, "instance_group": [{"count": %d}]`,
 		"limited":   `"dynamic_batching": {}, "instance_group": [{"count": %d, "rate_limiter": {"resources": [{"name": "R", "count": 1}]}}]`,
@@ -173,7 +180,7 @@ func weather(t *testing.T, length time.Duration, config func(instances int) stri
 	}
 	x := &storm{t: t, s: s}
 	for k := range 24 {
-		c := &cloud{of: x, rand: rand.New(rand.NewPCG(uint64(k), 7))}
+		c := &cloud{of: x, number: uint64(k + 1), rand: rand.New(rand.NewPCG(uint64(k), 7))}
 		x.left.Add(1)
 		go c.send()
 	}
