@@ -74,11 +74,29 @@ func compare(a, b *tensor.Tensor, t Tolerance) (Outcome, string) {
 		if bytes.Equal(x, y) {
 			continue
 		}
-		if f, g := number(a.Datatype, x), number(a.Datatype, y); !within(f, g, t) {
+		switch f, g := number(a.Datatype, x), number(a.Datatype, y); {
+		case size == 8 && a.Datatype != tensor.FP64: // float64 has not all of their bits
+			m, n := binary.LittleEndian.Uint64(x), binary.LittleEndian.Uint64(y)
+			if float64(distance(a.Datatype, m, n)) <= t.Absolute+t.Relative*math.Abs(f) {
+				continue
+			}
+			if a.Datatype == tensor.Int64 {
+				return Different, fmt.Sprintf("element %d is %d and %d", at/size, int64(m), int64(n))
+			}
+			return Different, fmt.Sprintf("element %d is %d and %d", at/size, m, n)
+		case !within(f, g, t):
 			return Different, fmt.Sprintf("element %d is %v and %v", at/size, f, g)
 		}
 	}
 	return Close, ""
+}
+
+// distance is by how much two integers of 64 bits differ.
+func distance(d tensor.Datatype, m, n uint64) uint64 {
+	if d == tensor.Int64 && int64(m) < int64(n) || d != tensor.Int64 && m < n {
+		return n - m
+	}
+	return m - n
 }
 
 // within reports whether g is near enough to f. Two that are no numbers are, and so are
@@ -93,8 +111,7 @@ func within(f, g float64, t Tolerance) bool {
 	return math.Abs(f-g) <= t.Absolute+t.Relative*math.Abs(f)
 }
 
-// number reads one element. Integers beyond 2^53 lose their last bits, which a tolerance
-// does not see.
+// number reads one element. Integers beyond 2^53 lose their last bits.
 func number(d tensor.Datatype, b []byte) float64 {
 	switch d {
 	case tensor.Int8:
