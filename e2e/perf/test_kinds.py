@@ -47,7 +47,7 @@ response_cache { enable: true }
     "slow": """backend: "sleep"
 input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
-parameters { key: "sleep_ms" value { string_value: "400" } }
+parameters { key: "sleep_ms" value { string_value: "1500" } }
 """,
 }
 LOCAL = ("--service-kind", "triton_c_api", "--triton-server-directory", "/opt/tritonserver")

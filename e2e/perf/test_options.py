@@ -207,11 +207,10 @@ def test_schedule(noting):
     r, notes = run(noting, "--input-data", data, "--fixed-schedule", "--profile-export-file", export)
     assert r.returncode == 0 and "Request count: 4\n" in r.stdout, r
     assert sorted(n["X"][0][1] for n in notes) == sorted(times), notes
-    requests = json.loads(export.read_text())["experiments"][0]["requests"]
-    begun = {x["request_inputs"]["X"][0]: x["timestamp"] for x in requests}
-    assert len(begun) == 4
-    for n, t in enumerate(times):
-        assert begun[n] - begun[1] > (t - 20) * 1e6, begun
+    [experiment] = json.loads(export.read_text())["experiments"]
+    begin = experiment["window_boundaries"][0]
+    begun = {x["request_inputs"]["X"][0]: x["timestamp"] - begin for x in experiment["requests"]}
+    assert len(begun) == 4 and all(begun[n] >= t * 1e6 for n, t in enumerate(times)), begun
     data.write_text(json.dumps({"data": [{"X": [1, 2], "S": ["a", "b"]}]}))
     r, _ = run(noting, "--input-data", data, "--fixed-schedule")
     assert r.returncode == 99 and "data[0]: missing 'timestamp'" in r.stderr, r
