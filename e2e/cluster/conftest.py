@@ -74,7 +74,8 @@ def row(request):
 def pytest_runtest_makereport(item, call):
     made = yield
     if made.when == "call":
-        report.outcome(item, made.passed)
+        skipped = str(made.longrepr[2]).removeprefix("Skipped: ") if made.skipped else ""
+        report.outcome(item, made.passed, skipped)
     return made
 
 

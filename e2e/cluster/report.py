@@ -31,6 +31,7 @@ class Row:
     load: object = None
     notes: list[str] = field(default_factory=list)
     passed: bool | None = None  # None: it has not come to an end
+    skipped: str = ""  # why
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -55,9 +56,9 @@ class Report:
         case += FAMILY if ONLY6 else ""
         return self.rows.setdefault(item.nodeid, Row(lines[0].rstrip(".") + case))
 
-    def outcome(self, item, passed: bool) -> None:
+    def outcome(self, item, passed: bool, skipped: str) -> None:
         if item.nodeid in self.rows:
-            self.rows[item.nodeid].passed = passed
+            self.rows[item.nodeid].passed, self.rows[item.nodeid].skipped = passed, skipped
 
     def about(self, cluster) -> None:
         """The cluster and the machine."""
@@ -74,7 +75,7 @@ class Report:
 
     def line(self, r: Row) -> str:
         load = ["", "", ""] if r.load is None else [r.load.answers["http"], r.load.answers["grpc"], len(r.load.faults)]
-        end = "; ".join(r.notes) if r.passed else "**not as expected**"
+        end = "; ".join(r.notes) if r.passed else f"not run: {r.skipped}" if r.skipped else "**not as expected**"
         return "| " + " | ".join(str(cell) for cell in [r.what, *load, end, self.run]) + " |"
 
     def write(self, file: Path, summary: str = "") -> None:
