@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
@@ -113,7 +114,8 @@ func (s *Server) logging(body []byte) ([]byte, error) {
 		}
 		change.Apply(&settings)
 		if err := s.o.Log.Set(settings); err != nil {
-			return nil, &backend.Error{Code: backend.Unavailable, Message: err.Error()}
+			// Over HTTP, and not over gRPC, Triton calls the field as its option.
+			return nil, &backend.Error{Code: backend.Unavailable, Message: strings.Replace(err.Error(), " log_format,", " --log_format,", 1)}
 		}
 	}
 	return appendLogging(settings), nil

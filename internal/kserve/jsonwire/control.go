@@ -46,7 +46,7 @@ func DecodeIndex(body []byte) (ready bool, err *backend.Error) {
 			return err
 		}
 		if structured || p.Kind != backend.BoolParameter {
-			return kserve.Invalid("Invalid value for 'ready': expected a boolean")
+			return kserve.WrongType(kserve.HTTP, "ready", kserve.BoolType)
 		}
 		ready = p.IsTrue()
 		return nil
