@@ -170,7 +170,8 @@ func TestControlBodies(t *testing.T) {
 	if ready, err := DecodeIndex([]byte(`{"x":[],"ready":true}`)); !ready || err != nil {
 		t.Errorf("index: %v, %v", ready, err)
 	}
-	if _, err := DecodeIndex([]byte(`{"ready":1}`)); err == nil || err.Message != "Unable to parse 'ready': attempt to access JSON non-boolean as boolean" {
+	const notBool = "Unable to parse 'ready': attempt to access JSON non-boolean as boolean"
+	if _, err := DecodeIndex([]byte(`{"ready":1}`)); err == nil || err.Message != notBool {
 		t.Errorf("index: %v", err)
 	}
 	config, files, err := DecodeLoad([]byte(`{"parameters":{"config":"{\"a\":1}","file:1/model.py":"aGk="}}`))
