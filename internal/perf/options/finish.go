@@ -26,6 +26,13 @@ func (o *Options) finish() error {
 		o.SequenceStart = 1
 		o.note("a sequence cannot have the id 0, ids begin with 1")
 	}
+	if o.given["sequence-length"] && o.SequenceLength == 0 {
+		o.note("a sequence has at least one request: --sequence-length=0 stands for the default")
+	}
+	if o.Protocol == "grpc" && (o.JSONInput || o.JSONOutput) {
+		o.note("--input-tensor-format and --output-tensor-format have no effect over gRPC")
+		o.JSONInput, o.JSONOutput = false, false
+	}
 	if o.Mode == Periodic {
 		if o.RequestCount > 0 || o.Warmup > 0 {
 			o.note("--request-count and --warmup-request-count have no effect with --periodic-concurrency-range: its end is the number of requests")
@@ -80,8 +87,6 @@ func (o *Options) checkBasics() error {
 		return usagef("Must specify --collect-metrics when using the --metrics-interval option.")
 	case o.CollectMetrics && o.Kind != "triton":
 		return usagef("Server-side metric collection is only supported with Triton client backend.")
-	case (o.JSONInput || o.JSONOutput) && o.Protocol != "http":
-		return usagef("Tensors as JSON are only allowed with HTTP protocol.")
 	case o.SharedMemory != "none" && o.Kind != "triton":
 		return usagef("Cannot use --shared-memory=%s with --service-kind=%s.", o.SharedMemory, o.Kind)
 	case (o.JSONInput || o.JSONOutput) && o.SharedMemory != "none":

@@ -68,7 +68,7 @@ func sequenceTable() []entry {
 		},
 		{
 			"sequence-length", "", "N", sequence, "requests of a sequence; default 20, or those of the data",
-			number("--sequence-length", 1, "> 0", func(o *Options) *int { return &o.SequenceLength }),
+			number("--sequence-length", 0, "> 0", func(o *Options) *int { return &o.SequenceLength }),
 		},
 		{"sequence-length-variation", "", "PERCENT", sequence, "by which lengths differ; default 20", func(o *Options, s string) error {
 			v, err := float(s)

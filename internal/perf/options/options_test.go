@@ -150,7 +150,6 @@ func TestMistakes(t *testing.T) {
 		"-m x --periodic-concurrency-range 1:2":                     "requires bi-directional gRPC streaming.",
 		"-m x -i grpc --streaming --periodic-concurrency-range 1:2": "Must provide --profile-export-file",
 		"-m x --service-kind triton_c_api":                          "--model-repository should not be empty",
-		"-m x --input-tensor-format json -i grpc":                   "Tensors as JSON are only allowed with HTTP protocol.",
 	} {
 		_, err := Parse(strings.Fields(line))
 		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(err.Error(), want) {
@@ -159,6 +158,25 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := Parse([]string{"-m", "x", "-H", "a:b\r\nX-Evil: 1"}); err == nil {
 		t.Error("a header with a line's end is taken")
+	}
+}
+
+// TestNotes has what is taken, and said to mean nothing.
+func TestNotes(t *testing.T) {
+	for line, want := range map[string]string{
+		"--sequence-length 0":                "--sequence-length=0 stands for the default",
+		"-i grpc --input-tensor-format json": "have no effect over gRPC",
+		"--enable-mpi":                       "--enable-mpi has no effect",
+		"--model-signature-name x":           "is for TensorFlow Serving and has no effect",
+		"--triton-server-directory /x":       "has no effect",
+		"--serial-sequences":                 "--serial-sequences has no effect",
+		"--async":                            "--async has no effect",
+		"--sequence-id-range 0:5":            "a sequence cannot have the id 0",
+	} {
+		o, err := Parse(strings.Fields("-m x " + line))
+		if err != nil || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], want) {
+			t.Errorf("%q: %v, %+v, want %q", line, err, o, want)
+		}
 	}
 }
 
