@@ -104,7 +104,7 @@ func (p *prepared) prepare(ctx context.Context, env Env) error {
 		fmt.Fprintln(env.Stderr, "note: without the server's numbers:", measure.Plain(err.Error()))
 		p.model.Statistics = false
 	}
-	if !p.model.Binary && o.Protocol == "http" && o.SharedMemory == "none" && !(o.JSONInput && o.JSONOutput) {
+	if !p.model.Binary && o.Protocol == "http" && o.SharedMemory == "none" && (!o.JSONInput || !o.JSONOutput) {
 		fmt.Fprintln(env.Stderr, "note: the server does not say that it takes tensors as bytes: they are sent as JSON, both ways")
 		o.JSONInput, o.JSONOutput = true, true
 	}

@@ -157,11 +157,13 @@ func TestVerdict(t *testing.T) {
 		{"the one as it is misses a limit", []Run{over(run(1, nil, 0, 100)), run(2, v, 0, 50)}, true, "keeps the limits"},
 		{
 			"the one as it is misses a limit in one server of two",
-			[]Run{run(1, nil, 1, 100), run(2, v, 1, 150), late(run(3, nil, 2, 101), 400), run(4, v, 2, 151)}, false, "within the noise",
+			[]Run{run(1, nil, 1, 100), run(2, v, 1, 150), late(run(3, nil, 2, 101), 400), run(4, v, 2, 151)},
+			false, "within the noise",
 		},
 		{
 			"the one as it is misses a limit in every server",
-			[]Run{late(run(1, nil, 1, 100), 390), run(2, v, 1, 150), late(run(3, nil, 2, 101), 400), run(4, v, 2, 151)}, true, "keeps the limits",
+			[]Run{late(run(1, nil, 1, 100), 390), run(2, v, 1, 150), late(run(3, nil, 2, 101), 400), run(4, v, 2, 151)},
+			true, "keeps the limits",
 		},
 		{"all miss it", []Run{over(run(1, nil, 0, 100)), over(run(2, v, 0, 50))}, false, "no configuration keeps the limits"},
 	} {
