@@ -202,3 +202,28 @@ func TestHalf(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRead: whatever a file has, there is data or an error.
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{
+		`{"data":[{"X":[1,2]},{"X":{"b64":"AQI="}}],"validation_data":[{"Y":["a"]},{}]}`,
+		`{"data":[[{"X":{"content":[[1],[2]],"shape":[2]}}]]}`, `{"data":[{"X":[1,2],"timestamp":[5]}]}`, `{"data":[{"payload":["{}"],"timestamp":1}]}`,
+	} {
+		f.Add(text, true)
+		f.Add(text, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, scheduled bool) {
+		path := filepath.Join(t.TempDir(), "d.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = ReadBodies([]string{path}, scheduled)
+		set, err := New(Options{
+			Inputs:  []Input{{Name: "X", Datatype: tensor.Int8, Shape: tensor.Shape{-1}}},
+			Outputs: []Input{{Name: "Y", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, Paths: []string{path}, Batch: 2, Batches: true, Scheduled: scheduled,
+		}, random())
+		if err == nil && len(set.Streams) == 0 {
+			t.Error("neither data nor an error")
+		}
+	})
+}
