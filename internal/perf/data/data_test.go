@@ -207,7 +207,8 @@ func TestHalf(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		`{"data":[{"X":[1,2]},{"X":{"b64":"AQI="}}],"validation_data":[{"Y":["a"]},{}]}`,
-		`{"data":[[{"X":{"content":[[1],[2]],"shape":[2]}}]]}`, `{"data":[{"X":[1,2],"timestamp":[5]}]}`, `{"data":[{"payload":["{}"],"timestamp":1}]}`,
+		`{"data":[[{"X":{"content":[[1],[2]],"shape":[2]}}]]}`, `{"data":[{"X":[1,2],"timestamp":[5]}]}`,
+		`{"data":[{"payload":["{}"],"timestamp":1}]}`,
 	} {
 		f.Add(text, true)
 		f.Add(text, false)
@@ -220,7 +221,8 @@ func FuzzRead(f *testing.F) {
 		_, _ = ReadBodies([]string{path}, scheduled)
 		set, err := New(Options{
 			Inputs:  []Input{{Name: "X", Datatype: tensor.Int8, Shape: tensor.Shape{-1}}},
-			Outputs: []Input{{Name: "Y", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, Paths: []string{path}, Batch: 2, Batches: true, Scheduled: scheduled,
+			Outputs: []Input{{Name: "Y", Datatype: tensor.Bytes, Shape: tensor.Shape{1}}}, Paths: []string{path}, Batch: 2, Batches: true,
+			Scheduled: scheduled,
 		}, random())
 		if err == nil && len(set.Streams) == 0 {
 			t.Error("neither data nor an error")
