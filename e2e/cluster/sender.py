@@ -7,6 +7,7 @@ another line the clients end, and the last line says `ended`. When the connectio
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import sys
 import threading
@@ -56,11 +57,18 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 class Server(socketserver.ThreadingTCPServer):
+    """On the pod's addresses of both families."""
+
+    address_family = socket.AF_INET6
     allow_reuse_address = True
     daemon_threads = True
 
+    def server_bind(self) -> None:
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
 
 if __name__ == "__main__":
-    with Server(("", PORT), Handler) as server:
+    with Server(("::", PORT), Handler) as server:
         print("sends", file=sys.stderr, flush=True)
         server.serve_forever()
