@@ -101,7 +101,7 @@ func (f *failures) Deliver(_ *infer.Request, resp *backend.Response, _ bool) {
 
 func executions(p *Pool) (n uint64) {
 	for _, b := range p.o.Stats.Snapshot().Batches {
-		n += uint64(b.ComputeInfer.Count)
+		n += b.ComputeInfer.Count
 	}
 	return n
 }

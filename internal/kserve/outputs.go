@@ -44,9 +44,9 @@ type RegionRef struct {
 // IsZero reports whether no region was named.
 func (g *RegionRef) IsZero() bool { return !g.named }
 
-// SetParameter gives a parameter of the input or output `tensor` its meaning
+// SetParameter gives a parameter of an input or output its meaning
 // when it is one of the three that name a region; it reports whether it was.
-func (g *RegionRef) SetParameter(w Wire, tensor string, p backend.Parameter) (bool, *backend.Error) {
+func (g *RegionRef) SetParameter(w Wire, p backend.Parameter) (bool, *backend.Error) {
 	switch p.Name {
 	case ParamRegion:
 		g.named = true // also where the value is wrong: an input has then said where its data is
@@ -180,7 +180,7 @@ func (o *OutputRequest) SetParameter(w Wire, p backend.Parameter) *backend.Error
 		}
 		o.Classes = n
 	default:
-		_, err := o.Region.SetParameter(w, o.Name, p)
+		_, err := o.Region.SetParameter(w, p)
 		return err
 	}
 	return nil

@@ -37,7 +37,9 @@ func TestCompare(t *testing.T) {
 		"beyond":   {one(of(t, 1.0, 5.0)), one(of(t, 1.0, 5.2)), Tolerance{Absolute: 0.1}, Different, "element 1 is 5 and 5.2"},
 		"integers": {one(of(t, int64(-5))), one(of(t, int64(-6))), Tolerance{Absolute: 1}, Close, ""},
 		"large integers": {
-			one(of(t, int64(1<<60))), one(of(t, int64(1<<60+1))), Tolerance{}, Different,
+			one(of(t, int64(1<<60))), one(of(t, int64(1<<60+1))),
+			Tolerance{},
+			Different,
 			"element 0 is 1152921504606846976 and 1152921504606846977",
 		},
 		"large and near":      {one(of(t, uint64(1<<60+1))), one(of(t, uint64(1<<60))), Tolerance{Absolute: 1}, Close, ""},

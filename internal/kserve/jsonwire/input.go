@@ -230,7 +230,7 @@ func (d *Decoder) inputParameter(in *jsonInput, t *tensor.Tensor, name []byte) *
 		if structured {
 			p = backend.Double(p.Name, 0) // fits none of them
 		}
-		if _, err := in.region.SetParameter(kserve.HTTP, t.Name, p); err != nil {
+		if _, err := in.region.SetParameter(kserve.HTTP, p); err != nil {
 			in.wrong(err)
 		}
 		return nil

@@ -141,7 +141,7 @@ func (q *Request) decodeInputs(r *backend.Request, c *kserve.ResponseOptions, di
 		in := &q.inputs[i]
 		var region kserve.RegionRef
 		for _, p := range in.parameters {
-			if _, err := region.SetParameter(kserve.GRPC, in.name, p); err != nil {
+			if _, err := region.SetParameter(kserve.GRPC, p); err != nil {
 				return err
 			}
 		}
