@@ -51,7 +51,7 @@ func (d *Decoder) input(r *backend.Request, m kserve.Target, body *Body) *backen
 				s.Skip()
 				break
 			}
-			err = d.object(func(name []byte) *backend.Error { return d.inputParameter(in, t, name) })
+			err = d.object(func(name []byte) *backend.Error { return d.inputParameter(in, name) })
 		case string(name) == "data" && !in.data:
 			in.data, in.dataAt = true, s.I
 			if !in.named || !in.shaped || !in.typed || in.bad != nil || in.binary || !in.region.IsZero() {
@@ -216,7 +216,7 @@ func (d *Decoder) inputShape(in *jsonInput, t *tensor.Tensor) *backend.Error {
 }
 
 // inputParameter takes a parameter of an input. Unknown ones are ignored.
-func (d *Decoder) inputParameter(in *jsonInput, t *tensor.Tensor, name []byte) *backend.Error {
+func (d *Decoder) inputParameter(in *jsonInput, name []byte) *backend.Error {
 	switch string(name) {
 	case kserve.ParamBinarySize, kserve.ParamRegion, kserve.ParamOffset, kserve.ParamByteSize:
 	default:
