@@ -36,9 +36,11 @@ class Page:
         self.b = b
 
     def wait(self, until):
+        """What until gives, once that is true; an element that was redrawn while until looked at it is looked for again."""
+        from selenium.common.exceptions import StaleElementReferenceException
         from selenium.webdriver.support.ui import WebDriverWait
 
-        return WebDriverWait(self.b, 60).until(lambda _: until())
+        return WebDriverWait(self.b, 60, ignored_exceptions=[StaleElementReferenceException]).until(lambda _: until())
 
     def open(self, server, at="models"):
         self.b.get("about:blank")
@@ -59,7 +61,17 @@ class Page:
     def press(self, text):
         script = """return [...document.querySelectorAll('button')].filter(b => b.offsetParent
             && b.textContent.trim() === arguments[0]).at(-1)"""
-        self.wait(lambda: self.b.execute_script(script, text)).click()
+        self.click(lambda: self.b.execute_script(script, text))
+
+    def click(self, find):
+        """Click the element that find gives, once it gives one."""
+
+        def clicked():
+            if element := find():
+                element.click()
+            return element
+
+        self.wait(clicked)
 
     def row(self, model):
         """The cells of a model in the list."""
@@ -167,22 +179,22 @@ def test_a_server_under_load(page, tmp_path):
         page.press("Cancel")
         page.wait(lambda: not page.all("dialog"))
         page.press("Unload")
-        page.wait(lambda: page.all("dialog button[value=yes]"))[0].click()
+        page.click(lambda: next(iter(page.all("dialog button[value=yes]")), None))
         page.wait(lambda: "It is unloaded" in page.text())
         page.wait(lambda: "UNAVAILABLE" in page.text("[aria-label=Versions]"))
         assert s.infer("add_sub", ADD_SUB).status != 200
         page.press("Load")
-        page.wait(lambda: page.all("dialog button[value=yes]"))[0].click()
+        page.click(lambda: next(iter(page.all("dialog button[value=yes]")), None))
         page.wait(lambda: "It is loaded" in page.text() and page.all("#try form"))
         assert s.infer("add_sub", ADD_SUB).status == 200
 
         page.b.execute_script("location.hash = '#/requests'")
         page.wait(lambda: page.all(".timeline rect") and "inputs" in page.text() and page.all("details .spans"))
-        page.b.execute_script("document.querySelectorAll('details:has(.spans)').forEach(d => d.open = true)")
-        first = page.all("details .spans li")[0]
-        assert "add_sub 1" in first.text and "infer " in page.b.execute_script(
-            "return arguments[0].querySelector('svg').ariaLabel", first
-        )
+        # In one script, since the next frame of the feed may draw other rows.
+        seen = page.b.execute_script("""document.querySelectorAll('details:has(.spans)').forEach(d => d.open = true);
+            const first = document.querySelector('details .spans li');
+            return first.innerText + ' | ' + first.querySelector('svg').ariaLabel""")
+        assert "add_sub 1" in seen and "infer " in seen.partition(" | ")[2], seen
         assert page.complaints() == []
         page.picture("requests")
         page.b.execute_script("location.hash = '#/log'")
@@ -267,7 +279,7 @@ def test_by_keys_alone(page, tmp_path):
         with load(s):
             page.b.execute_script("location.hash = '#/requests'")
             page.wait(lambda: page.all("details .spans"))
-            page.b.execute_script("arguments[0].focus()", page.all("details summary")[0])
+            page.b.execute_script("document.querySelector('details summary').focus()")
             press(enter)
             at = page.b.execute_script("return document.activeElement")
             page.b.execute_script("window.frames_seen = 0; new MutationObserver(() => window.frames_seen++).observe("
