@@ -31,7 +31,7 @@ from .frames import (
     frame,
 )
 from .inferbody import decode, encode
-from .request import InferenceRequest
+from .request import InferenceRequest, MemoryType
 from .response import InferenceResponse
 from .tensor import Tensor
 
@@ -43,7 +43,7 @@ _Answer = tuple[int, list[tuple[str, int, tuple[int, ...], int, int]]]
 
 _ONE = PAIR.pack(1, 0)
 _OFFSET = Struct("<Q")
-_GPU = 2  # MemoryType.TRITONSERVER_MEMORY_GPU
+_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
 
 
 class Call:

@@ -13,11 +13,20 @@ from .tensor import Tensor
 
 
 class MemoryType(enum.IntEnum):
-    """Kinds of memory."""
+    """Kinds of memory, numbered as in Triton's Python backend, which is not as in its C interface."""
 
-    TRITONSERVER_MEMORY_CPU = 0
-    TRITONSERVER_MEMORY_CPU_PINNED = 1
-    TRITONSERVER_MEMORY_GPU = 2
+    TRITONSERVER_MEMORY_GPU = 0
+    TRITONSERVER_MEMORY_CPU = 1
+
+
+class _Required:
+    """The default of an argument that has none, behind others that have one."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+_REQUIRED: Any = _Required()
 
 
 class PreferredMemory:
@@ -25,10 +34,13 @@ class PreferredMemory:
 
     __slots__ = ("_device", "_memory")
 
-    def __init__(
-        self, preferred_memory_type: int = MemoryType.TRITONSERVER_MEMORY_CPU, preferred_device_id: int = 0
-    ) -> None:
-        self._memory = MemoryType(_whole("preferred_memory_type", preferred_memory_type, len(MemoryType)))
+    def __init__(self, preferred_memory_type: MemoryType, preferred_device_id: int = 0) -> None:
+        if not isinstance(preferred_memory_type, MemoryType):
+            raise TypeError(
+                "preferred_memory_type must be TRITONSERVER_MEMORY_CPU or TRITONSERVER_MEMORY_GPU, "
+                f"found {preferred_memory_type!r}"
+            )
+        self._memory = preferred_memory_type
         self._device = index(preferred_device_id)
 
 
@@ -61,7 +73,11 @@ def _whole(what: str, value: Any, below: int) -> int:
 
 
 class InferenceRequest:
-    """A request for another model; those that a model receives are of a subclass."""
+    """A request for another model; those that a model receives are of a subclass.
+
+    ``inputs``, ``requested_output_names`` and ``model_name`` must be given, as in Triton.
+    No names of outputs ask for all of them.
+    """
 
     __slots__ = (
         "_correlation", "_flags", "_id", "_inputs", "_model", "_outputs", "_parameters", "_preferred", "_priority",
@@ -72,9 +88,9 @@ class InferenceRequest:
         self,
         request_id: str = "",
         correlation_id: Union[int, str] = 0,
-        inputs: Any = (),
-        requested_output_names: Any = (),
-        model_name: str = "",
+        inputs: Any = _REQUIRED,
+        requested_output_names: Any = _REQUIRED,
+        model_name: str = _REQUIRED,
         model_version: int = -1,
         flags: int = 0,
         timeout: int = 0,
@@ -83,6 +99,10 @@ class InferenceRequest:
         parameters: Optional[dict[str, Any]] = None,
         priority: int = 0,
     ) -> None:
+        if inputs is _REQUIRED or requested_output_names is _REQUIRED or model_name is _REQUIRED:
+            given = {"inputs": inputs, "requested_output_names": requested_output_names, "model_name": model_name}
+            missing = [name for name, value in given.items() if value is _REQUIRED]
+            raise TypeError(f"InferenceRequest needs {', '.join(missing)}")
         if isinstance(requested_output_names, str):
             raise TypeError("requested_output_names must be a list of str, found a str")
         model_name, request_id = as_text("model_name", model_name), as_text("request_id", request_id)
@@ -95,7 +115,9 @@ class InferenceRequest:
         self._outputs = list(requested_output_names)
         for i, name in enumerate(self._outputs):
             if type(name) is not str:
-                self._outputs[i] = as_text("each of requested_output_names", name)
+                name = self._outputs[i] = as_text("each of requested_output_names", name)
+            if not name:
+                raise _empty("Requested output name", request_id, model_name)
         if not isinstance(correlation_id, str):
             if correlation_id is None:
                 raise TypeError("correlation_id must be an int or a str, found None")

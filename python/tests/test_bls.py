@@ -732,7 +732,9 @@ def test_remembered_requests_are_the_same():
         for number, (fields, inputs) in enumerate(ASKED):
             for alone in (False, True):
                 tensors = [Tensor(name, array) for name, array in inputs.items()]
-                request = InferenceRequest(model_name="other", inputs=tensors, **fields)
+                request = InferenceRequest(
+                    model_name="other", inputs=tensors, **{"requested_output_names": [], **fields}
+                )
                 made = worker.bls._short(request, number, alone)
                 if made is not None:
                     short += 1
@@ -743,13 +745,13 @@ def test_remembered_requests_are_the_same():
                         inputs,
                     )
     assert short == 3 * 2 * (len(ASKED) - 6)
-    large = InferenceRequest(model_name="other", inputs=[Tensor("A", np.zeros(9000, np.uint8))])
+    large = InferenceRequest("", 0, [Tensor("A", np.zeros(9000, np.uint8))], [], "other")
     assert worker.bls._short(large, 1, True) is None
     for size in range(2 * bls.MAX_HEADS):
-        worker.bls._short(InferenceRequest(model_name="m", inputs=[Tensor("A", np.zeros(size, np.uint8))]), 1, True)
+        worker.bls._short(InferenceRequest("", 0, [Tensor("A", np.zeros(size, np.uint8))], [], "m"), 1, True)
     assert len(worker.bls._heads) <= bls.MAX_HEADS
     remembered = len(worker.bls._heads)
-    long = InferenceRequest(model_name="m", inputs=[Tensor("A" * bls.MAX_BLOCKS, np.zeros(4, np.uint8))])
+    long = InferenceRequest("", 0, [Tensor("A" * bls.MAX_BLOCKS, np.zeros(4, np.uint8))], [], "m")
     assert worker.bls._short(long, 1, True) is not None and len(worker.bls._heads) == remembered
 
 

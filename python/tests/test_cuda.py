@@ -123,7 +123,7 @@ def test_an_input_of_a_call_on_a_gpu_comes_to_the_host(tmp_path, library):
     import sys
     sys.path.insert(0, {__file__.rsplit("/", 1)[0]!r})
     from fakecuda import OnDevice
-    q = pb_utils.InferenceRequest(model_name="other", inputs=[
+    q = pb_utils.InferenceRequest(model_name="other", requested_output_names=[], inputs=[
         pb_utils.Tensor.from_dlpack("A", OnDevice(np.arange(4, dtype=np.int32)))])
     return [text(q.exec().output_tensors()[0].as_numpy().tolist())]
     """
@@ -143,7 +143,7 @@ def test_outside_of_a_server(monkeypatch):
     try:
         gpu = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_GPU, 0)
         tensor = pb_utils.Tensor.from_dlpack("X", OnDevice(np.arange(3)))
-        answer = pb_utils.InferenceRequest(model_name="other", inputs=[tensor], preferred_memory=gpu).exec()
+        answer = pb_utils.InferenceRequest("", 0, [tensor], [], "other", preferred_memory=gpu).exec()
         (out,) = answer.output_tensors()
         assert (out.name(), out.is_cpu(), out._memory is tensor._memory) == ("Y", False, True)
     finally:

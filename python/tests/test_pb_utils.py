@@ -174,7 +174,8 @@ def test_model_errors(call, text):
 
 @pytest.mark.parametrize("call", [
     lambda: pb_utils.Tensor("A", [1]), lambda: pb_utils.Tensor(5, A), lambda: pb_utils.InferenceResponse(["x"]),
-    lambda: pb_utils.InferenceResponse([], "error"), lambda: pb_utils.TritonError(5), lambda: pb_utils.InferenceRequest(inputs=["x"]),
+    lambda: pb_utils.InferenceResponse([], "error"), lambda: pb_utils.TritonError(5),
+    lambda: pb_utils.InferenceRequest("", 0, ["x"], ["Y"], "m"),
 ])  # fmt: skip
 def test_wrong_types(call):
     with pytest.raises(TypeError):
@@ -219,15 +220,29 @@ def test_request_of_a_model():
     request.set_flags(pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
     assert request.flags() == 2
     assert pb_utils.get_input_tensor_by_name(request, "A") is T
-    assert request.priority() == 0 and pb_utils.InferenceRequest(priority=3).priority() == 3
+    needed = {"inputs": [T], "requested_output_names": ["X"], "model_name": "m"}
+    assert request.priority() == 0 and pb_utils.InferenceRequest(**needed, priority=3).priority() == 3
+    assert (pb_utils.TRITONSERVER_MEMORY_GPU, pb_utils.TRITONSERVER_MEMORY_CPU) == (0, 1)
+    for wrong in ((), (1,), (0, 0), (None,)):
+        with pytest.raises(TypeError):
+            pb_utils.PreferredMemory(*wrong)
+    for name in needed:
+        with pytest.raises(TypeError, match=f"InferenceRequest needs {name}$"):
+            pb_utils.InferenceRequest(**{k: v for k, v in needed.items() if k != name})
+    with pytest.raises(TypeError, match=r"InferenceRequest needs inputs, requested_output_names, model_name$"):
+        pb_utils.InferenceRequest()
+    with pytest.raises(
+        pb_utils.TritonModelException, match="Requested output name for request with id '' and model name 'm' should"
+    ):
+        pb_utils.InferenceRequest(**{**needed, "requested_output_names": ["X", ""]})
     for wrong in (
         {"priority": -1}, {"flags": -1}, {"flags": "1"}, {"timeout": 1.5}, {"timeout": 1 << 64}, {"correlation_id": -1},
         {"correlation_id": 1 << 64}, {"model_name": 1}, {"request_id": 1}, {"model_version": "1"}, {"trace": 1},
         {"model_version": 1 << 70}, {"requested_output_names": "X"},
     ):  # fmt: skip
         with pytest.raises(TypeError):
-            pb_utils.InferenceRequest(**wrong)
-    assert pb_utils.InferenceRequest(correlation_id=True, flags=np.int64(3)).correlation_id() == 1
+            pb_utils.InferenceRequest(**{**needed, **wrong})
+    assert pb_utils.InferenceRequest(**needed, correlation_id=True, flags=np.int64(3)).correlation_id() == 1
 
 
 def test_texts_may_be_bytes():
@@ -351,7 +366,7 @@ WRONG_CALLS = [
     (lambda: wrong_ask().exec(decoupled="x"), TypeError, "decoupled must be a bool"),
     (lambda: wrong_ask().exec(decoupled=None), TypeError, "decoupled must be a bool"),
     (lambda: wrong_ask().async_exec(decoupled="x"), TypeError, "decoupled must be a bool"),
-    (lambda: pb_utils.PreferredMemory("x"), TypeError, "str"),
+    (lambda: pb_utils.PreferredMemory("x"), TypeError, "preferred_memory_type"),
     (lambda: pb_utils.PreferredMemory(9), TypeError, "preferred_memory_type"),
     (lambda: pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 1.5), TypeError, "float"),
     (lambda: pb_utils.InferenceTrace(1), TypeError, "context"),

@@ -29,7 +29,8 @@ def write(tmp_path, body, name="m"):
 
 
 def test_the_module_is_importable_anywhere():
-    text = "import triton_python_backend_utils as p; print(p.Tensor.__module__, p.InferenceRequest(inputs=[]).inputs())"
+    text = """import triton_python_backend_utils as p
+print(p.Tensor.__module__, p.InferenceRequest("", 0, [], [], "m").inputs())"""
     out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd="/").stdout
     assert out.split() == ["neso_runtime.tensor", "[]"]
 
