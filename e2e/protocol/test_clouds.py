@@ -100,8 +100,14 @@ def test_sagemaker_ping_and_wrong_paths(sagemaker):
     assert (status, headers["Content-Type"], body) == (200, "text/plain", b"")
     assert sagemaker.status("POST", "/ping", "") == 405
     assert sagemaker.status("GET", "/invocations") == 405
-    for method, path in (("GET", "/nope"), ("PUT", "/models"), ("GET", "/v2"), ("GET", "/models/")):
-        assert sagemaker.status(method, path) in (400, 404), path
+    for method, path, status in (
+        ("GET", "/nope", 400), ("GET", "/v2", 400), ("DELETE", "/", 400), ("PUT", "/models", 400), ("DELETE", "/models", 404),
+        ("DELETE", "/models/", 404), ("GET", "/models/nope", 404), ("GET", "/models/nope?a=b", 404), ("DELETE", "/models/nope", 404),
+        ("POST", "/models/nope/invoke", 404), ("PUT", "/models/nope", 400), ("GET", "/models/nope/x", 400),
+        ("DELETE", "/models/nope/x", 400), ("POST", "/models/nope/invoke/", 400), ("GET", "/models//nope", 400),
+    ):  # fmt: skip
+        assert sagemaker.status(method, path) == status, (method, path)
+    assert json.loads(sagemaker.call("GET", "/models/")[2]) == {"models": []}
 
 
 def test_sagemaker_invocations(sagemaker):

@@ -95,14 +95,8 @@ func (m *Sagemaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if m.method(w, r, http.MethodPost, m.endpoint) {
 			m.infer(w, r, m.o.Model, false)
 		}
-	case path == "/models" && r.Method == http.MethodGet:
-		if caller, ok := m.admit(w, r, target{endpoint: repositoryIndex}); ok {
-			m.list(w, caller)
-		}
-	case path == "/models" && r.Method == http.MethodPost:
-		if caller, ok := m.admit(w, r, target{endpoint: repositoryLoad}); ok {
-			m.load(w, r, caller)
-		}
+	case path == "/models" || path == "/models/":
+		m.models(w, r)
 	case strings.HasPrefix(path, "/models/"):
 		m.model(w, r, path[len("/models/"):])
 	default:
@@ -141,6 +135,28 @@ func (m *Sagemaker) admit(w http.ResponseWriter, r *http.Request, t target) (*au
 	return m.s.authorize(w, r, t)
 }
 
+// models answers what is asked of all models.
+func (m *Sagemaker) models(w http.ResponseWriter, r *http.Request) {
+	t, status := target{endpoint: repositoryIndex}, http.StatusBadRequest
+	switch r.Method {
+	case http.MethodPost:
+		t.endpoint = repositoryLoad
+	case http.MethodDelete: // of the model without a name, as the peer reads it
+		t.endpoint, status = repositoryUnload, http.StatusNotFound
+	}
+	caller, ok := m.admit(w, r, t)
+	switch {
+	case !ok:
+	case r.Method == http.MethodGet:
+		m.list(w, caller)
+	case r.Method == http.MethodPost:
+		m.load(w, r, caller)
+	default:
+		m.s.drain(w, r)
+		m.s.replyEmpty(w, status)
+	}
+}
+
 // model answers what is asked of one model.
 func (m *Sagemaker) model(w http.ResponseWriter, r *http.Request, rest string) {
 	name, after := segment(rest)
@@ -161,7 +177,7 @@ func (m *Sagemaker) model(w http.ResponseWriter, r *http.Request, rest string) {
 		}
 	}
 	switch {
-	case !ok:
+	case !ok && asksSagemaker(r.Method, after):
 		m.s.drain(w, r)
 		m.s.replyEmpty(w, http.StatusNotFound)
 	case after == "/invoke" && r.Method == http.MethodPost:
@@ -178,6 +194,18 @@ func (m *Sagemaker) model(w http.ResponseWriter, r *http.Request, rest string) {
 		m.s.drain(w, r)
 		m.s.replyEmpty(w, http.StatusBadRequest)
 	}
+}
+
+// asksSagemaker says whether there is such a request for a model. If not, it is not
+// looked for.
+func asksSagemaker(method, after string) bool {
+	switch method {
+	case http.MethodGet, http.MethodDelete:
+		return after == "" || after == "/invoke"
+	case http.MethodPost:
+		return after == "/invoke"
+	}
+	return false
 }
 
 // infer answers an invocation. Compression is not part of this form.
