@@ -139,6 +139,7 @@ func (r *running) models() []metrics.Model {
 		models[i] = metrics.Model{
 			Name: v.Name, Namespace: v.Namespace, Version: v.Version, Tags: v.Tags, Numbers: v.Numbers,
 			LoadTime: v.LoadTime, Cached: v.Cached, Summaries: summaries, Stuck: v.Stuck, Hangs: v.Hangs, Failed: v.Failed,
+			WorkerCPU: v.WorkerCPU, Workers: v.Workers,
 		}
 	}
 	return models

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -276,9 +277,15 @@ def test_top(server):
     assert r.returncode == 0, r
     first, second = r.stdout.split("\n\n")
     assert first.startswith(server.http) and "\x1b" not in r.stdout
-    rows = {line.split()[0]: line.split() for line in second.splitlines()[1:]}
+    machine, *table = second.splitlines()[1:]
+    assert re.fullmatch(r"server \d+\.\d\d CPUs, \d+ MB; machine \d+ %, [\d.]+ GB of [\d.]+ GB(; GPU .*)?", machine), (
+        machine
+    )
+    rows = {line.split()[0]: line.split() for line in table}
     assert rows["add_sub"][1:3] == ["1", "READY"] and rows["MODEL"][3] == "REQ/S"
-    assert rows["add_sub"][-2] == "0", "what waits is in the metrics"
+    waits, cpu, memory = rows["add_sub"][-3:]
+    assert waits == "0", "what waits is in the metrics"
+    assert float(cpu) >= 0 and float(memory) > 0, "it has a worker"
     for wrong, fault in (
         (["--sort=nobody"], "--sort=nobody: expected one of requests, "),
         (["--interval=1ms"], "--interval=1ms: expected at least 100ms"),
@@ -318,7 +325,7 @@ def test_top_counts_what_is_done(server):
 
 def test_top_on_a_terminal(server):
     ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 30, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 30, 0, 0))
     env = {**os.environ, "NESO_URL": server.http, "TERM": "xterm"}
     p = subprocess.Popen([BINARY, "top", "--count=1", "--interval=100ms"], stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
@@ -327,7 +334,7 @@ def test_top_on_a_terminal(server):
     os.close(ours)
     assert shown.startswith("\x1b[H\x1b[2J")
     lines = shown.removeprefix("\x1b[H\x1b[2J").removesuffix("\r\n").split("\r\n")
-    assert len(lines) == 4 and max(map(len, lines)) <= 30 and lines[3].startswith("and "), lines
+    assert len(lines) == 5 and max(map(len, lines)) <= 30 and lines[4].startswith("and "), lines
 
 
 def test_top_ends_with_the_server(tmp_path):

@@ -106,8 +106,11 @@ def test_killed_workers(tmp_path):
     noting_model(tmp_path / "m", "py", pids, execute=doomed, extra=extra)
     identity_model(tmp_path / "m", "other")
     with Server(tmp_path / "m") as s, Load(s, "py") as load, Load(s, "other", clients=1) as other:
+        used = 0
         for _ in range(3):
             assert load.grows()
+            before, used = used, metric(s, "neso_worker_cpu_seconds_total", model="py", version="1")
+            assert used >= before, "what the killed worker had used is not counted any more"
             lost = Sent(s, "py", {"inputs": [{**X["inputs"][0], "data": [-1]}]})
             assert until((tmp_path / "doomed").exists)
             assert load.grows()
@@ -120,6 +123,8 @@ def test_killed_workers(tmp_path):
         assert not load.lost and not other.lost and not other.bad()
         assert until(lambda: metric(s, "neso_worker_restarts_total", model="py", version="1") == 3)
         assert metric(s, "neso_worker_restarts_total", model="other", version="1") == 0
+        assert until(lambda: metric(s, "neso_worker_cpu_seconds_total", model="py", version="1") > used)
+        assert metric(s, "neso_worker_cpu_seconds_total", model="other", version="1") is None, "it has no worker"
         # Those behind the one that hung went to the other instance.
         assert not load.bad(), load.bad()
         assert s.get("/v2/health/ready").status == 200

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/httpapi/cloudform"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 )
@@ -23,7 +24,7 @@ var (
 )
 
 // lengthHeader holds the length of the JSON before the tensors' bytes.
-const lengthHeader = "Inference-Header-Content-Length"
+const lengthHeader = cloudform.LengthHeader
 
 // autoLength is below the size up to which net/http finds the content length
 // by itself, without a header value of our own.
@@ -91,4 +92,11 @@ func (c *clock) at(t time.Time) []string {
 		c.now.Store(s)
 	}
 	return s.header
+}
+
+// replyEmpty answers without a body.
+func (s *Server) replyEmpty(w http.ResponseWriter, status int) {
+	h := w.Header()
+	h["Content-Type"] = textType
+	s.write(w, h, status, nil)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/auth"
+	"github.com/nesoserve/neso/internal/httpapi/cloudform"
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
 	"github.com/nesoserve/neso/internal/repository/layout"
 )
@@ -212,8 +213,8 @@ func asksSagemaker(method, after string) bool {
 func (m *Sagemaker) infer(w http.ResponseWriter, r *http.Request, name string, flatten bool) {
 	r.Header.Del("Content-Encoding")
 	r.Header.Del("Accept-Encoding")
-	w = &translator{ResponseWriter: w, mime: sagemakerMIME, flatten: flatten}
-	if err := takeHeaderSize(r, sagemakerMIME); err != nil {
+	w = &cloudform.Translator{ResponseWriter: w, MIME: sagemakerMIME, Flatten: flatten}
+	if err := cloudform.TakeHeaderSize(r, sagemakerMIME); err != nil {
 		m.s.drain(w, r)
 		m.s.replyError(w, w.Header(), jsonType, backend.AsError(err))
 		return
@@ -252,7 +253,7 @@ func (m *Sagemaker) answer(w http.ResponseWriter, status int, body []byte) {
 // fail answers with an error in the cloud's codes.
 func (m *Sagemaker) fail(w http.ResponseWriter, err error) {
 	fault := backend.AsError(err)
-	status := flatStatus(fault.Message)
+	status := cloudform.FlatStatus(fault.Message)
 	switch fault.Code { //nolint:exhaustive // the others have no code of their own
 	case backend.AlreadyExists:
 		status = http.StatusConflict

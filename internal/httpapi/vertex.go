@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/httpapi/cloudform"
 )
 
 const (
@@ -131,7 +132,7 @@ func (v *Vertex) predict(w http.ResponseWriter, r *http.Request) {
 	}
 	switch t.endpoint {
 	case modelInfer:
-		if err := takeHeaderSize(r, vertexMIME); err != nil {
+		if err := cloudform.TakeHeaderSize(r, vertexMIME); err != nil {
 			v.s.drain(w, r)
 			v.s.replyError(w, w.Header(), jsonType, backend.AsError(err))
 			return

@@ -411,7 +411,8 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing.Rules
 		v.model, v.source, v.draft, v.took = o.model, p.snapshot.Retain(), p.draftOf(o.version), o.took
 		m.book.Open(m.title(p.name, o.version, o.model.Config()), stats.Loaded{
 			Numbers: o.model.Stats(), Cached: o.model.Config().ResponseCache, LoadTime: o.took,
-			Health: func() (int, int64) { h := o.model.Health(); return h.Stuck, h.Hangs },
+			Health:    func() (int, int64) { h := o.model.Health(); return h.Stuck, h.Hangs },
+			WorkerCPU: o.model.WorkerCPU,
 		})
 	}
 	for _, n := range e.numbers() {

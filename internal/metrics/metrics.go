@@ -40,6 +40,10 @@ type Model struct {
 	// for that so far.
 	Stuck int
 	Hangs int64
+	// WorkerCPU is what its workers have used of the processors; Workers says that it
+	// has, or had, any.
+	WorkerCPU time.Duration
+	Workers   bool
 	// Cached says that the model asks for the response cache. Without one its
 	// numbers are shown all the same, as with Triton.
 	Cached bool

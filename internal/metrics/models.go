@@ -137,6 +137,7 @@ func (m *Metrics) collectModels(ch chan<- prometheus.Metric, models []Model) {
 		same.Failed, same.Cached = same.Failed && models[i].Failed, same.Cached || models[i].Cached
 		same.LoadTime = models[i].LoadTime // of the highest version
 		same.Stuck, same.Hangs = same.Stuck+models[i].Stuck, same.Hangs+models[i].Hangs
+		same.WorkerCPU, same.Workers = same.WorkerCPU+models[i].WorkerCPU, same.Workers || models[i].Workers
 	}
 	left := 0
 	for i := range single {
@@ -245,6 +246,9 @@ func (p *page) collect(model *Model) {
 	p.counter("neso_instance_hangs_total", "Instances interrupted by "+p.m.options.Words.Name("instance-hang-timeout"), float64(model.Hangs))
 	p.counter("neso_worker_restarts_total", "Starts of worker processes in place of those that died, also those that failed",
 		float64(s.Restarts))
+	if model.Workers {
+		p.counter("neso_worker_cpu_seconds_total", "Seconds of processors that the worker processes have used", model.WorkerCPU.Seconds())
+	}
 	for why, n := range s.BatchesClosed {
 		if why == stats.ClosedStrategy && n == 0 {
 			continue // few models have one

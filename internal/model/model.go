@@ -127,7 +127,8 @@ type Model struct {
 	// atomic operation pins or unpins.
 	pins atomic.Int64
 	// used is when a request came last; see Use.
-	used atomic.Int64
+	used   atomic.Int64
+	worked workerCPU
 	// abandoned counts those pins whose execution was abandoned.
 	abandoned atomic.Int64
 	drained   chan struct{} // of capacity 1: pins may have come down to closing

@@ -72,6 +72,7 @@ var rows = []string{
 	"internal/openai",
 	"internal/openai/flight",
 	"internal/httpapi/coding",
+	"internal/httpapi/cloudform",
 	"internal/httpapi/transport",
 	"internal/httpapi",
 	"internal/grpcapi/transport/dispatch",

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -53,6 +54,23 @@ type Loaded struct {
 	// Health returns how many of its instances are stuck, and how often one has
 	// hung.
 	Health func() (stuck int, hangs int64)
+	// WorkerCPU returns what its workers have used of the processors; ok if it has
+	// ever had one. It is called without a lock, and may read files.
+	WorkerCPU func() (used time.Duration, ok bool)
+}
+
+// workerCPU is the sum of what those of some versions have used.
+type workerCPU struct {
+	sum time.Duration
+	any bool
+}
+
+func (u *workerCPU) add(v *Loaded) {
+	if v.WorkerCPU == nil {
+		return
+	}
+	used, ok := v.WorkerCPU()
+	u.sum, u.any = u.sum+used, u.any || ok
 }
 
 type page struct {
@@ -62,8 +80,10 @@ type page struct {
 	last     Loaded   // opened last
 	gone     Snapshot // of those that are closed
 	hangs    int64    // of those
-	opened   bool     // it has ever had one
-	idle     uint64   // since when it has none, by the clock
+	used     workerCPU
+	told     time.Duration // the most that was ever told of WorkerCPU
+	opened   bool          // it has ever had one
+	idle     uint64        // since when it has none, by the clock
 }
 
 // Page is all that was ever counted for a title.
@@ -75,6 +95,10 @@ type Page struct {
 	LoadTime time.Duration // of the last load
 	Stuck    int
 	Hangs    int64
+	// WorkerCPU is what workers have used of the processors, Workers whether there has
+	// been one.
+	WorkerCPU time.Duration
+	Workers   bool
 	// Failed says that no load of it has ever come to its end.
 	Failed bool
 }
@@ -135,6 +159,10 @@ func (b *Book) Open(t Title, v Loaded) {
 
 // Close keeps the numbers of a version that will not count any more.
 func (b *Book) Close(t Title, v *Version) {
+	var used workerCPU
+	if l := b.loaded(t, v); l != nil {
+		used.add(l)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.pages[t.key()]
@@ -152,9 +180,10 @@ func (b *Book) Close(t Title, v *Version) {
 		_, hangs := p.live[i].Health()
 		p.hangs += hangs
 	}
+	p.used.sum, p.used.any = p.used.sum+used.sum, p.used.any || used.any
 	p.live = slices.Delete(p.live, i, i+1)
 	if p.last.Numbers == v {
-		p.last.Numbers, p.last.Health = nil, nil // nothing of the version is kept
+		p.last.Numbers, p.last.Health, p.last.WorkerCPU = nil, nil, nil // nothing of the version is kept
 	}
 	if len(p.live) == 0 {
 		b.clock++
@@ -162,13 +191,50 @@ func (b *Book) Close(t Title, v *Version) {
 	}
 }
 
-// Read returns all pages, ordered by their titles.
-func (b *Book) Read() []Page {
+// loaded returns a version that is not closed yet, or nil.
+func (b *Book) loaded(t Title, v *Version) *Loaded {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]Page, 0, len(b.pages))
+	if p := b.pages[t.key()]; p != nil {
+		for i := range p.live {
+			if l := p.live[i]; l.Numbers == v {
+				return &l
+			}
+		}
+	}
+	return nil
+}
+
+// Read returns all pages, ordered by their titles.
+func (b *Book) Read() []Page {
+	all, pages, live := b.read()
+	for i := range live {
+		u := workerCPU{all[i].WorkerCPU, all[i].Workers}
+		for j := range live[i] {
+			u.add(&live[i][j])
+		}
+		all[i].WorkerCPU, all[i].Workers = u.sum, u.any
+	}
+	b.mu.Lock()
+	for i, p := range pages {
+		// A version that was closed meanwhile has left a little less than it said here.
+		p.told = max(p.told, all[i].WorkerCPU)
+		all[i].WorkerCPU = p.told
+	}
+	b.mu.Unlock()
+	slices.SortFunc(all, comparePages)
+	return all
+}
+
+// read returns all pages, and of each the versions of which WorkerCPU is still to be
+// asked.
+func (b *Book) read() (all []Page, pages []*page, live [][]Loaded) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all = make([]Page, 0, len(b.pages))
 	for _, p := range b.pages {
-		r := Page{Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs, Failed: !p.opened}
+		r := Page{Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs, Failed: !p.opened,
+			WorkerCPU: p.used.sum, Workers: p.used.any}
 		r.Numbers.Add(&p.gone)
 		for _, l := range p.live {
 			s := l.Numbers.Totals()
@@ -178,22 +244,15 @@ func (b *Book) Read() []Page {
 				r.Stuck, r.Hangs = r.Stuck+stuck, r.Hangs+hangs
 			}
 		}
-		all = append(all, r)
+		all, pages, live = append(all, r), append(pages, p), append(live, slices.Clone(p.live))
 	}
-	slices.SortFunc(all, func(x, y Page) int {
-		a, b := x.key(), y.key()
-		if c := strings.Compare(a.name, b.name); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.namespace, b.namespace); c != 0 {
-			return c
-		}
-		if a.version != b.version {
-			return int(max(-1, min(1, a.version-b.version)))
-		}
-		return strings.Compare(a.tags, b.tags)
-	})
-	return all
+	return all, pages, live
+}
+
+func comparePages(x, y Page) int {
+	a, b := x.key(), y.key()
+	return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.namespace, b.namespace), cmp.Compare(a.version, b.version),
+		strings.Compare(a.tags, b.tags))
 }
 
 // Add adds what another version has counted, batch sizes and responses apart.

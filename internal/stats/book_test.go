@@ -2,6 +2,7 @@ package stats
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nesoserve/neso/internal/infer"
 )
@@ -60,6 +61,40 @@ func TestABookCountsOn(t *testing.T) {
 	if p := read(2); p.Numbers.Success.Count != 6 {
 		t.Errorf("other tags: %+v", p)
 	}
+}
+
+// TestWorkerCPUNeverFalls: what workers have used counts on over loads, and what is
+// told does not fall when a version is closed while it is being asked.
+func TestWorkerCPUNeverFalls(t *testing.T) {
+	b := NewBook(nil)
+	m := Title{Name: "m", Version: 1}
+	read := func(want time.Duration, workers bool) {
+		t.Helper()
+		if p := b.Read()[0]; p.WorkerCPU != want || p.Workers != workers {
+			t.Errorf("%v %t, want %v %t", p.WorkerCPU, p.Workers, want, workers)
+		}
+	}
+	none, first, second := NewVersion(nil), NewVersion(nil), NewVersion(nil)
+	b.Open(m, Loaded{Numbers: none})
+	read(0, false)
+	used := time.Duration(5)
+	b.Open(m, Loaded{Numbers: first, WorkerCPU: func() (time.Duration, bool) { return used, true }})
+	read(5, true)
+	used = 7
+	b.Close(m, first)
+	read(7, true)
+	asked := false
+	b.Open(m, Loaded{Numbers: second, WorkerCPU: func() (time.Duration, bool) {
+		if asked {
+			return 1, true
+		}
+		asked = true
+		b.Close(m, second) // which asks before the first to ask has its answer
+		return 2, true
+	}})
+	b.Close(m, none)
+	read(9, true)
+	read(9, true)
 }
 
 func TestABookIsBounded(t *testing.T) {

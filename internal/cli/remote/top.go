@@ -38,9 +38,10 @@ func topCommand(out io.Writer) *cobra.Command {
 	o := &watch{}
 	c := command(&cobra.Command{
 		Use:   "top",
-		Short: "Watch the models of a running server: requests, failures, latency, queue, memory",
+		Short: "Watch the models of a running server: requests, failures, latency, queue, CPU, memory",
 		Long: "Prints a table a version again and again, on a terminal in place. Numbers are of the time since the table before.\n" +
-			"Percentiles and what waits come from the server's metrics, and are left out where these cannot be read.",
+			"Percentiles, what waits, and what server, workers and GPUs are busy with come from the server's metrics, and are left\n" +
+			"out where these cannot be read.",
 		Example: "  neso top\n  neso top --sort=latency --interval=5s\n  neso top --count=1 | cat",
 		Args:    cobra.NoArgs,
 	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
@@ -115,7 +116,7 @@ func (o *watch) run(ctx context.Context, c *client.Client, out io.Writer) error 
 		if inPlace {
 			columns, lines = terminal.Size(out)
 		}
-		text := top.Draw(top.Header{URL: o.url, At: now.At, Interval: o.interval}, rows, columns, lines)
+		text := top.Draw(top.Header{URL: o.url, At: now.At, Interval: o.interval, Machine: top.Machine(before, now)}, rows, columns, lines)
 		if inPlace {
 			text = "\x1b[H\x1b[2J" + strings.TrimSuffix(text, "\n")
 		} else if n > 1 {
@@ -172,5 +173,5 @@ func (o *watch) series(ctx context.Context, header http.Header) ([]top.Series, e
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: HTTP status %d", address, resp.StatusCode)
 	}
-	return top.ReadSeries(io.LimitReader(resp.Body, mostMetrics), top.Pending, top.Buckets)
+	return top.ReadSeries(io.LimitReader(resp.Body, mostMetrics), top.Names()...)
 }

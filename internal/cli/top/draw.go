@@ -43,6 +43,7 @@ var columns = []column{
 	{"COMPUTE ms", false, number(func(r *Row) float64 { return r.Compute }, 3)},
 	{"BUSY", false, number(func(r *Row) float64 { return r.Busy }, 2)},
 	{"PENDING", false, number(func(r *Row) float64 { return r.Pending }, 0)},
+	{"CPU", false, number(func(r *Row) float64 { return r.CPU }, 2)},
 	{"MEMORY MB", false, number(func(r *Row) float64 { return r.Memory / 1e6 }, 0)},
 	{"", true, func(r *Row) string { return printable(r.Reason) }},
 }
@@ -58,8 +59,11 @@ func Draw(h Header, rows []Row, width, height int) string {
 	}
 	lines := []string{fmt.Sprintf("%s  %s  every %v  %d of %d versions ready", printable(h.URL), h.At.Format("15:04:05"),
 		h.Interval, ready, len(rows))}
+	if h.Machine != "" && (height == 0 || height >= 5) {
+		lines = append(lines, printable(h.Machine))
+	}
 	left := 0
-	if fits := height - 3; height > 0 && len(rows) > max(fits, 1) {
+	if fits := height - 2 - len(lines); height > 0 && len(rows) > max(fits, 1) {
 		left = len(rows) - max(fits, 1)
 		rows = rows[:len(rows)-left]
 	}

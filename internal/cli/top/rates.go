@@ -13,6 +13,7 @@ import (
 const (
 	Pending = "nv_inference_pending_request_count"
 	Buckets = "neso_request_duration_seconds_bucket"
+	Workers = "neso_worker_cpu_seconds_total"
 )
 
 // Row says how one version did between two looks. Where nothing is known, or nothing
@@ -31,6 +32,8 @@ type Row struct {
 	Busy float64
 	// Pending is how many requests wait now.
 	Pending float64
+	// CPU is how many processors the workers have kept busy.
+	CPU float64
 	// Memory is what the instances have now, in bytes.
 	Memory float64
 }
@@ -61,7 +64,8 @@ func Rates(before, now Look) []Row {
 		} else {
 			r.nothing()
 		}
-		r.Pending, r.P99 = pending(now.Series, key), math.NaN()
+		r.Pending, r.P99 = of(now.Series, Pending, key), math.NaN()
+		r.CPU = increase(of(before.Series, Workers, key), of(now.Series, Workers, key)) / seconds
 		if p, ok := histograms[key]; ok {
 			r.P99 = p
 		}
@@ -96,13 +100,22 @@ func (r *Row) fill(old, s *Statistics, seconds float64) {
 	}
 }
 
-func pending(all []Series, key [2]string) float64 {
+// of is the value of a version's series; NaN where there is none.
+func of(all []Series, name string, key [2]string) float64 {
 	for _, s := range all {
-		if s.Name == Pending && s.Labels["model"] == key[0] && s.Labels["version"] == key[1] {
+		if s.Name == name && s.Labels["model"] == key[0] && s.Labels["version"] == key[1] {
 			return s.Value
 		}
 	}
 	return math.NaN()
+}
+
+// increase is what a counter has gained, which is all of it where it began anew.
+func increase(before, now float64) float64 {
+	if before > now {
+		return now
+	}
+	return now - before
 }
 
 // slowest is the 99th percentile of what was added to each version's histogram, in ms.
@@ -142,7 +155,7 @@ func slowest(before, now []Series) map[[2]string]float64 {
 }
 
 // Orders are what rows can be sorted by.
-var Orders = []string{"requests", "failures", "latency", "p99", "queue", "busy", "pending", "memory", "model"}
+var Orders = []string{"requests", "failures", "latency", "p99", "queue", "busy", "pending", "cpu", "memory", "model"}
 
 // Sort sorts rows by one of Orders: the largest number first, what is not known last;
 // models by name.
@@ -163,6 +176,8 @@ func Sort(rows []Row, by string) {
 			return r.Busy
 		case "pending":
 			return r.Pending
+		case "cpu":
+			return r.CPU
 		case "memory":
 			return r.Memory
 		default:
@@ -175,9 +190,12 @@ func Sort(rows []Row, by string) {
 	})
 }
 
-// Header is the line above the table.
+// Header is what stands above the table.
 type Header struct {
 	URL      string
 	At       time.Time
 	Interval time.Duration
+	// Machine is a line of the server and the machine that it runs on, see Machine;
+	// empty for none.
+	Machine string
 }

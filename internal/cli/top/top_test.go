@@ -20,7 +20,7 @@ func statistics(t *testing.T, text string) []Statistics {
 
 func series(t *testing.T, text string) []Series {
 	t.Helper()
-	all, err := ReadSeries(strings.NewReader(text), Pending, Buckets)
+	all, err := ReadSeries(strings.NewReader(text), Names()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +52,9 @@ func TestTable(t *testing.T) {
 		Series: series(t, `neso_request_duration_seconds_bucket{model="runs",version="1",le="0.005"} 100
 neso_request_duration_seconds_bucket{model="runs",version="1",le="0.1"} 100
 neso_request_duration_seconds_bucket{model="runs",version="1",le="+Inf"} 100
+neso_worker_cpu_seconds_total{model="runs",version="1"} 10
+neso_worker_cpu_seconds_total{model="anew",version="1"} 10
+process_cpu_seconds_total 3
 `),
 	}
 	now := Look{
@@ -75,24 +78,37 @@ nv_inference_pending_request_count{model="idles",version="3"} 0 1700000000
 neso_request_duration_seconds_bucket{model="runs",version="1",le="0.005"} 290
 neso_request_duration_seconds_bucket{model="runs",version="1",le="0.1"} 299
 neso_request_duration_seconds_bucket{model="runs",version="1",le="+Inf"} 300
+neso_worker_cpu_seconds_total{model="runs",version="1"} 13
+neso_worker_cpu_seconds_total{model="anew",version="1"} 1
+process_cpu_seconds_total 5
+process_resident_memory_bytes 61000000
+nv_cpu_utilization 0.625
+nv_cpu_memory_total_bytes 2.4e+10
+nv_cpu_memory_used_bytes 6.1e+09
+nv_gpu_utilization{gpu_uuid="GPU-a"} 0.93
+nv_gpu_memory_total_bytes{gpu_uuid="GPU-a"} 8e+10
+nv_gpu_memory_total_bytes{gpu_uuid="GPU-b\u001b"} 8e+10
+nv_gpu_memory_used_bytes{gpu_uuid="GPU-a"} 1.23e+10
+nv_gpu_power_usage{gpu_uuid="GPU-a"} 310.4
 `),
 	}
 	rows := Rates(before, now)
 	Sort(rows, "requests")
 	want := `localhost:8000  03:04:09  every 4s  3 of 4 versions ready
-MODEL      VERSION  STATE        REQ/S  INFER/S  FAIL/S  BATCH  LATENCY ms   P99 ms  QUEUE ms  COMPUTE ms  BUSY  PENDING  MEMORY MB
-runs             1  READY         51.0    100.0     1.0    4.0      10.000  100.000     2.000       5.000  1.50       12        123
-anew             1  READY          2.0      2.0     0.0    2.0       2.000        -         -           -  0.00        -          -
-idles            3  READY          0.0      0.0     0.0      -           -        -         -           -  0.00        0          -
-evil [2J         1  UNAVAILABLE      -        -       -      -           -        -         -           -     -        -          -  no file
+server 0.50 CPUs, 61 MB; machine 62 %, 6.1 GB of 24.0 GB; GPU 0 93 %, 12.3 GB of 80.0 GB, 310 W; GPU 1
+MODEL      VERSION  STATE        REQ/S  INFER/S  FAIL/S  BATCH  LATENCY ms   P99 ms  QUEUE ms  COMPUTE ms  BUSY  PENDING   CPU  MEMORY MB
+runs             1  READY         51.0    100.0     1.0    4.0      10.000  100.000     2.000       5.000  1.50       12  0.75        123
+anew             1  READY          2.0      2.0     0.0    2.0       2.000        -         -           -  0.00        -  0.25          -
+idles            3  READY          0.0      0.0     0.0      -           -        -         -           -  0.00        0     -          -
+evil [2J         1  UNAVAILABLE      -        -       -      -           -        -         -           -     -        -     -          -  no file
 `
-	h := Header{URL: "localhost:8000", At: now.At, Interval: 4 * time.Second}
+	h := Header{URL: "localhost:8000", At: now.At, Interval: 4 * time.Second, Machine: Machine(before, now)}
 	if got := Draw(h, rows, 0, 0); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	small := Draw(h, rows, 20, 5)
 	lines := strings.Split(strings.TrimSuffix(small, "\n"), "\n")
-	if len(lines) != 5 || lines[4] != "and 2 more" {
+	if len(lines) != 5 || lines[4] != "and 3 more" {
 		t.Errorf("in five lines of 20 characters: %q", lines)
 	}
 	for _, line := range lines {
@@ -148,12 +164,14 @@ func TestReadSeries(t *testing.T) {
 
 func FuzzReadSeries(f *testing.F) {
 	f.Add(Pending + `{model="a\"b",version="1"} 3`)
+	f.Add(gpuTotal + `{gpu_uuid="a"} NaN`)
 	f.Add(Buckets + `{le="+Inf"} NaN`)
 	f.Fuzz(func(t *testing.T, text string) {
-		all, _ := ReadSeries(strings.NewReader(text), Pending, Buckets)
+		all, _ := ReadSeries(strings.NewReader(text), Names()...)
+		look := Look{At: time.Unix(1, 0), Series: all}
 		rows := Rates(Look{}, Look{At: time.Unix(1, 0), Series: all, Index: []client.IndexEntry{{Name: "m", Version: "1"}}})
-		if got := Draw(Header{}, rows, 80, 3); strings.Count(got, "\n") > 3 {
-			t.Errorf("%q in three lines", got)
+		if got := Draw(Header{Machine: Machine(Look{}, look)}, rows, 80, 4); strings.Count(got, "\n") > 4 {
+			t.Errorf("%q in four lines", got)
 		}
 	})
 }

@@ -1,4 +1,6 @@
-package httpapi
+// Package cloudform gives requests and answers the form in which clouds, SageMaker and
+// Vertex AI, hand them on.
+package cloudform
 
 import (
 	"net/http"
@@ -14,10 +16,13 @@ import (
 // "application/vnd.sagemaker-triton.binary+json;json-header-size=152".
 const headerSizeSuffix = ";json-header-size="
 
-// takeHeaderSize replaces the length header of r by what the content type says.
+// LengthHeader holds the length of the JSON before the tensors' bytes.
+const LengthHeader = "Inference-Header-Content-Length"
+
+// TakeHeaderSize replaces the length header of r by what the content type says.
 // mime is the content type of binary bodies, without its parameter.
-func takeHeaderSize(r *http.Request, mime string) error {
-	delete(r.Header, lengthHeader)
+func TakeHeaderSize(r *http.Request, mime string) error {
+	delete(r.Header, LengthHeader)
 	size, ok := strings.CutPrefix(r.Header.Get("Content-Type"), mime+headerSizeSuffix)
 	if !ok {
 		return nil // plain JSON
@@ -25,32 +30,32 @@ func takeHeaderSize(r *http.Request, mime string) error {
 	if _, err := strconv.ParseUint(size, 10, 31); err != nil {
 		return backend.Errorf(backend.InvalidArg, "Unable to parse inference header size, got: %s", size)
 	}
-	r.Header[lengthHeader] = []string{size}
+	r.Header[LengthHeader] = []string{size}
 	return nil
 }
 
-// translator is a ResponseWriter that gives answers the form of a cloud.
-type translator struct {
+// Translator is a ResponseWriter that gives answers the form of a cloud.
+type Translator struct {
 	http.ResponseWriter
-	// mime is the content type of binary answers, which then carries the length of
+	// MIME is the content type of binary answers, which then carries the length of
 	// the JSON; "" leaves the length header.
-	mime string
-	// flatten makes every error 400, or 507 when memory is missing. A refusal keeps
+	MIME string
+	// Flatten makes every error 400, or 507 when memory is missing. A refusal keeps
 	// its status.
-	flatten bool
+	Flatten bool
 	begun   bool // the status is known
 	failed  bool // an error whose text is still to come
 }
 
 // WriteHeader adapts the headers; the status of an error waits for its text.
-func (t *translator) WriteHeader(status int) {
+func (t *Translator) WriteHeader(status int) {
 	t.begun = true
 	h := t.Header()
-	if n := h[lengthHeader]; t.mime != "" && len(n) == 1 {
-		delete(h, lengthHeader)
-		h["Content-Type"] = []string{t.mime + headerSizeSuffix + n[0]}
+	if n := h[LengthHeader]; t.MIME != "" && len(n) == 1 {
+		delete(h, LengthHeader)
+		h["Content-Type"] = []string{t.MIME + headerSizeSuffix + n[0]}
 	}
-	if t.flatten && status >= http.StatusBadRequest && status != http.StatusForbidden {
+	if t.Flatten && status >= http.StatusBadRequest && status != http.StatusForbidden {
 		t.failed = true
 		return
 	}
@@ -58,22 +63,22 @@ func (t *translator) WriteHeader(status int) {
 }
 
 // Write passes the body on; every error has one, in one piece.
-func (t *translator) Write(b []byte) (int, error) {
+func (t *Translator) Write(b []byte) (int, error) {
 	if !t.begun {
 		t.WriteHeader(http.StatusOK)
 	}
 	if t.failed {
 		t.failed = false
-		t.ResponseWriter.WriteHeader(flatStatus(string(b)))
+		t.ResponseWriter.WriteHeader(FlatStatus(string(b)))
 	}
 	return t.ResponseWriter.Write(b)
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (t *translator) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *Translator) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // SetReadDeadline bounds the arrival of the body, see deadlines.
-func (t *translator) SetReadDeadline(at time.Time) error {
+func (t *Translator) SetReadDeadline(at time.Time) error {
 	return http.NewResponseController(t.ResponseWriter).SetReadDeadline(at)
 }
 
@@ -86,18 +91,13 @@ var memoryTexts = []string{
 	"No space left on device",
 }
 
-func flatStatus(text string) int {
+// FlatStatus is the status of an error with this text: 507 when memory is missing,
+// else 400.
+func FlatStatus(text string) int {
 	for _, m := range memoryTexts {
 		if strings.Contains(text, m) {
 			return http.StatusInsufficientStorage
 		}
 	}
 	return http.StatusBadRequest
-}
-
-// replyEmpty answers without a body.
-func (s *Server) replyEmpty(w http.ResponseWriter, status int) {
-	h := w.Header()
-	h["Content-Type"] = textType
-	s.write(w, h, status, nil)
 }
