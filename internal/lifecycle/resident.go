@@ -24,14 +24,15 @@ type Resident struct {
 func (m *Manager) Residents() []Resident {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]Resident, 0, len(m.models.entries))
-	for name, e := range m.models.entries {
-		r := Resident{Name: name, Parts: e.parts, Models: e.ready()}
-		if r.Models == nil {
-			continue
+	var all []Resident
+	// Of what serves, and not of all that have ever been loaded: these may be many more.
+	for name, models := range m.All() {
+		e := m.models.entries[name]
+		if e == nil {
+			continue // another name of one
 		}
-		r.Fixed = e.snapshot != nil && (e.snapshot.IsBound() || e.snapshot.FromRequest())
-		all = append(all, r)
+		fixed := e.snapshot != nil && (e.snapshot.IsBound() || e.snapshot.FromRequest())
+		all = append(all, Resident{Name: name, Parts: e.parts, Models: models, Fixed: fixed})
 	}
 	return all
 }

@@ -111,13 +111,18 @@ type entry struct {
 	retry    int64 // when it is tried again
 }
 
-func (e *entry) move(to State, why Reason) {
+func (m *Machine) move(e *entry, to State, why Reason) {
 	if !moves[e.state][to] {
 		panic("residency: move from " + e.state.String() + " to " + to.String())
 	}
 	e.state, e.why = to, why
 	if to != In {
 		e.doomed = false
+	}
+	if to == Out {
+		delete(m.here, e.name)
+	} else {
+		m.here[e.name] = e
 	}
 }
 
@@ -159,6 +164,9 @@ type Counts struct {
 type Machine struct {
 	o      Settings
 	models map[string]*entry
+	// here are those of them that are not out: a step looks at these alone, however many
+	// models there are.
+	here map[string]*entry
 	// ensembles are the models with parts.
 	ensembles map[string]*entry
 	wants     map[string]*want
@@ -172,7 +180,8 @@ type Machine struct {
 func New(o Settings) *Machine {
 	o.Loads, o.Waiting = max(1, o.Loads), max(1, o.Waiting)
 	return &Machine{
-		o: o, models: map[string]*entry{}, ensembles: map[string]*entry{}, wants: map[string]*want{}, loads: map[string]*load{},
+		o: o, models: map[string]*entry{}, here: map[string]*entry{}, ensembles: map[string]*entry{},
+		wants: map[string]*want{}, loads: map[string]*load{},
 	}
 }
 
@@ -346,14 +355,14 @@ func (m *Machine) end(now int64, name string, in func(name string) bool) {
 			continue
 		}
 		if !in(member) {
-			e.move(Out, e.outside())
+			m.move(e, Out, e.outside())
 			continue
 		}
 		why := Demanded
 		if member != name {
 			why = PartOf
 		}
-		e.move(In, why)
+		m.move(e, In, why)
 		e.since = now
 	}
 }
@@ -361,14 +370,14 @@ func (m *Machine) end(now int64, name string, in func(name string) bool) {
 // Unloaded ends an eviction that Step has asked for: the memory is given back.
 func (m *Machine) Unloaded(name string) {
 	if e := m.entry(name); e.state == Leaving {
-		e.move(Out, e.why)
+		m.move(e, Out, e.why)
 	}
 }
 
 // Kept ends one that was not possible just now.
 func (m *Machine) Kept(name string) {
 	if e := m.entry(name); e.state == Leaving {
-		e.move(In, Demanded)
+		m.move(e, In, Demanded)
 	}
 }
 
@@ -377,7 +386,7 @@ func (m *Machine) Kept(name string) {
 func (m *Machine) TakeOut(name string) {
 	e := m.entry(name)
 	if e.taken = true; e.state == In {
-		e.move(Out, TakenOut)
+		m.move(e, Out, TakenOut)
 	}
 	e.why = TakenOut
 }
@@ -409,7 +418,7 @@ func (m *Machine) Sync(now int64, in []Resident) {
 		there[r.Name] = true
 		e := m.entry(r.Name)
 		if e.state == Out {
-			e.move(In, Told)
+			m.move(e, In, Told)
 			e.since = now
 			e.failures, e.failure, e.retry = 0, nil, 0
 		}
@@ -418,9 +427,9 @@ func (m *Machine) Sync(now int64, in []Resident) {
 			e.traits, e.fixed, e.read = r.Traits, r.Fixed, true
 		}
 	}
-	for _, e := range m.models {
+	for _, e := range m.here {
 		if e.state == In && !there[e.name] {
-			e.move(Out, e.outside())
+			m.move(e, Out, e.outside())
 		}
 	}
 }

@@ -188,7 +188,7 @@ func TestMoves(t *testing.T) {
 					}
 				}()
 				e := &entry{state: from}
-				e.move(to, Never)
+				New(Settings{}).move(e, to, Never)
 			}()
 		}
 	}

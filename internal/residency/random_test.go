@@ -71,6 +71,11 @@ func (w *world) held() (bytes int64) {
 func (w *world) closure(name string) []string { return append([]string{name}, w.parts[name]...) }
 
 func (w *world) step() {
+	for name, e := range w.m.models {
+		if (w.m.here[name] == e) != (e.state != Out) {
+			w.fatalf("%s is %s, and counted among what is here: %t", name, e.state, w.m.here[name] == e)
+		}
+	}
 	for again := true; again; {
 		again = false
 		actions, _ := w.m.Step(w.now, w.look)

@@ -64,7 +64,7 @@ type step struct {
 // 0 for never. look is asked about models that are in.
 func (m *Machine) Step(now int64, look func(name string) Look) (actions []Action, next int64) {
 	s := &step{Machine: m, now: now, look: look, looks: map[string]Look{}}
-	for _, e := range m.models {
+	for _, e := range m.here {
 		if e.state == In {
 			e.bytes, e.measured = cmp.Or(s.see(e.name).Bytes, e.files), true
 		}
@@ -190,7 +190,7 @@ func (s *step) serve(w *want) bool {
 		if !part.measured && len(part.parts) == 0 && used+likely <= s.o.Limit {
 			part.bytes = max(part.bytes, typical) // until it has been measured
 		}
-		part.move(Loading, part.why)
+		s.move(part, Loading, part.why)
 		l.members = append(l.members, part.name)
 	}
 	s.loads[w.name] = l
@@ -226,7 +226,7 @@ func (m *Machine) members(name string) []string {
 // used is what all models have, or are about to have; promised is the part of it that
 // is being given back.
 func (m *Machine) used() (used, promised int64) {
-	for _, e := range m.models {
+	for _, e := range m.here {
 		if e.state != Out {
 			used += e.bytes
 		}
@@ -241,7 +241,7 @@ func (m *Machine) used() (used, promised int64) {
 // more than the size of its files, as an interpreter does.
 func (s *step) typical() int64 {
 	var sum, n int64
-	for _, e := range s.models {
+	for _, e := range s.here {
 		if e.state == In && e.bytes > 0 {
 			sum, n = sum+e.bytes, n+1
 		}
@@ -261,7 +261,7 @@ func (s *step) room(need, likely int64, members []string, inside bool) (ok bool,
 		return true, nil
 	}
 	var stays int64
-	for _, e := range s.models {
+	for _, e := range s.here {
 		if e.state != Out && (s.stays(e) || slices.Contains(members, e.name) || inside && s.stuck(e.name)) {
 			stays += e.bytes
 		}

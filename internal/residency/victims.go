@@ -35,7 +35,7 @@ func (s *step) evict(lack int64, spare []string, why Reason) bool {
 // first, then what was used the longest time ago.
 func (s *step) victims(spare []string) []group {
 	var all []group
-	for _, e := range s.models {
+	for _, e := range s.here {
 		if e.state != In || e.doomed || e.bytes == 0 {
 			continue
 		}
@@ -94,7 +94,7 @@ func (s *step) remove(e *entry, why Reason) {
 	} else {
 		s.counts.EvictedForMemory++
 	}
-	e.move(Leaving, why)
+	s.move(e, Leaving, why)
 	s.do(Action{Kind: Evict, Name: e.name, Why: why})
 }
 
@@ -167,7 +167,7 @@ func (s *step) shrink() {
 
 func (s *step) sorted() []*entry {
 	var all []*entry
-	for _, e := range s.models {
+	for _, e := range s.here {
 		if e.state == In {
 			all = append(all, e)
 		}

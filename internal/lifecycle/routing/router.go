@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -156,6 +157,17 @@ func (r *Router) Lookup(name string) []*model.Model {
 		return s.versions
 	}
 	return nil
+}
+
+// All has the models that serve, in no order, with their ready versions, as Lookup.
+func (r *Router) All() iter.Seq2[string, []*model.Model] {
+	return func(yield func(string, []*model.Model) bool) {
+		for name, s := range r.table.Load().models {
+			if !yield(name, s.versions) {
+				return
+			}
+		}
+	}
 }
 
 // ServesNow reports whether a version of a model is ready.
