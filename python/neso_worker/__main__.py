@@ -91,6 +91,10 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_output()
     control, descriptors = _channels()
+    from neso_worker.aside import Aside
+
+    aside = Aside()
+    aside.begin()  # for a zygote that is for good: what it forks comes back when it serves
     if arguments[0] == "--zygote":
         gc.disable()  # until everything is imported: nothing of that is garbage
         compiler = _compile_ahead()
@@ -108,7 +112,7 @@ def main(arguments: list[str]) -> int:
     from neso_worker import worker
 
     try:
-        status = worker.run(control, descriptors)
+        status = worker.run(control, descriptors, aside)
     except BaseException:
         traceback.print_exc()
         status = 1

@@ -35,6 +35,7 @@ from neso_runtime.frames import (
 )  # fmt: skip
 
 from . import eventloop, logger, placing, triton_python_backend_utils
+from .aside import Aside
 from .holding import Holding
 from .instance import Instance
 from .model import complete_config, import_model, takes_devices
@@ -43,8 +44,9 @@ from .model import complete_config, import_model, takes_devices
 class Worker:
     """One worker process: its connection, model and instances."""
 
-    def __init__(self, control: Stream, descriptors: Stream) -> None:
+    def __init__(self, control: Stream, descriptors: Stream, aside: Aside) -> None:
         self.connection = Connection(control, descriptors)
+        self._aside = aside  # as long as it does not serve
         # EXECUTE and the other frames that are the main loop's work, in order.
         self._work: deque[Frame] = deque()
         self.bls = Bls(self.connection)
@@ -70,6 +72,7 @@ class Worker:
         except (Closed, ConnectionResetError):
             pass
         finally:
+            self._aside.begin()
             self.bls.allowed = False
             for number in list(self.instances):
                 self._unload(number, {})
@@ -173,6 +176,7 @@ class Worker:
         answer = instance.initialize(order)
         self.instances[number] = instance
         self.bls.allowed = True
+        self._aside.end()
         return answer
 
     def _control(self, number: int, order: dict[str, Any]) -> dict[str, Any]:
@@ -211,13 +215,13 @@ def _tell_when_quit() -> None:
         faulthandler.register(quit_signal, file=2, all_threads=False, chain=True)
 
 
-def run(control: int, descriptors: int) -> int:
-    """Runs a worker over two inherited descriptors (Windows: handles); returns the exit status."""
+def run(control: int, descriptors: int, aside: Aside) -> int:
+    """Runs a worker, which has stepped aside, over two inherited descriptors (Windows: handles); returns its status."""
     _tell_when_quit()
     channels = inherited(control), inherited(descriptors)
     sys.modules.setdefault("triton_python_backend_utils", triton_python_backend_utils)
     sys.modules.setdefault("c_python_backend_utils", triton_python_backend_utils)
-    worker = Worker(*channels)
+    worker = Worker(*channels, aside)
     try:
         worker.run()
     except ProtocolError as error:

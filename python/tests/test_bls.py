@@ -724,9 +724,10 @@ def test_remembered_requests_are_the_same():
     from neso_runtime.frames import frame
     from neso_runtime.request import InferenceRequest
     from neso_runtime.tensor import Tensor
+    from neso_worker.aside import Aside
     from neso_worker.worker import Worker
 
-    worker = Worker(None, Sink())
+    worker = Worker(None, Sink(), Aside())
     short = 0
     for _ in range(3):
         for number, (fields, inputs) in enumerate(ASKED):
@@ -773,9 +774,10 @@ ANSWERS = [
 def test_remembered_responses_are_the_same():
     """A response whose blocks are remembered is that which is decoded."""
     from neso_runtime import inferbody
+    from neso_worker.aside import Aside
     from neso_worker.worker import Worker
 
-    worker = Worker(None, Sink())
+    worker = Worker(None, Sink(), Aside())
     known = 0
     for _ in range(3):
         for body in ANSWERS:
