@@ -23,7 +23,9 @@ type engine struct {
 	// Of the thread alone.
 	handle, events uintptr
 	active         map[uintptr]*running
-	out            *uint64 // where the library puts what it is asked for
+	over           map[uintptr]*running // have ended, and their tokens are still being read
+	empty          int                  // runs in a row without an event
+	out            *uint64              // where the library puts what it is asked for
 	pins           runtime.Pinner
 
 	mu  sync.Mutex
@@ -58,7 +60,7 @@ const eventRoom = 256
 func newEngine(n *network) (*engine, error) {
 	e := &engine{
 		network: n, calls: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}), active: map[uintptr]*running{},
-		out: new(uint64),
+		over: map[uintptr]*running{}, out: new(uint64),
 	}
 	started := make(chan error, 1)
 	go e.run(started)
@@ -81,25 +83,37 @@ func (e *engine) run(started chan<- error) {
 		return
 	}
 	defer func() { e.destroy() }()
-	for {
-		if len(e.active) == 0 {
-			select {
-			case f := <-e.calls:
-				f()
-			case <-e.stop:
-				return
-			}
-			continue
+	pause, now := time.NewTimer(0), make(chan time.Time)
+	defer pause.Stop()
+	close(now)
+	for rest := time.Duration(0); ; {
+		var next <-chan time.Time // never while there is nothing to compute
+		switch {
+		case len(e.active) == 0:
+		case rest == 0:
+			next = now
+		default:
+			pause.Reset(rest)
+			next = pause.C
 		}
 		select {
 		case f := <-e.calls:
 			f()
+			rest = 0
 			continue // those who wait come in before the next token
 		case <-e.stop:
 			return
 		default:
 		}
-		e.step()
+		select {
+		case f := <-e.calls:
+			f()
+			rest = 0
+		case <-e.stop:
+			return
+		case <-next:
+			rest = e.step()
+		}
 	}
 }
 
@@ -116,11 +130,13 @@ func (e *engine) create() (err error) {
 
 // destroy ends the engine and all that it has.
 func (e *engine) destroy() {
-	for handle, r := range e.active {
-		r.fail(backend.Errorf(backend.Unavailable, "the library's engine has ended"))
-		e.network.free(fnDestroyRequest, handle)
+	for _, all := range []map[uintptr]*running{e.active, e.over} {
+		for handle, r := range all {
+			r.fail(backend.Errorf(backend.Unavailable, "the library's engine has ended")) // unless it has ended before
+			e.network.free(fnDestroyRequest, handle)
+		}
+		clear(all)
 	}
-	clear(e.active)
 	e.network.free(fnDestroyEventBuffer, e.events)
 	e.network.free(fnDestroyEngine, e.handle)
 	e.events, e.handle = 0, 0
@@ -153,25 +169,50 @@ func (e *engine) ended() error {
 	return backend.Errorf(backend.Unavailable, "the library's engine has ended")
 }
 
-// step computes one token of each request, as far as they fit, and hands the tokens on.
-func (e *engine) step() {
+// step computes one token of each request, as far as they fit, and hands the tokens on. It
+// returns how long to wait for a call before the next one.
+func (e *engine) step() time.Duration {
 	n := e.network
 	err := n.call(fnEngineRun, e.handle, e.events)
 	count := int(n.plain(fnEventCount, e.events))
-	idle := count == 0
+	waits := false
 	for i := range count {
 		blocked, fatal := e.take(n.plain(fnEventGet, e.events, uintptr(i)))
-		idle = idle || blocked
+		waits = waits || blocked
 		if fatal != nil && err == nil {
 			err = fatal
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		e.renew(err)
-	case idle && count > 0:
-		time.Sleep(time.Millisecond) // it waits for room: what gives it back comes over calls, or with the next token
+		return 0
 	}
+	return e.rest(count, waits)
+}
+
+// How long the thread waits at first where a run gave no event, and at most.
+const (
+	firstRest = 20 * time.Microsecond
+	longRest  = time.Millisecond
+)
+
+// rest is how long to wait after a run that gave so many events: for one that waits for room, since
+// what gives that back comes over calls, or with the next token; and where run after run gives none.
+// A single one without may have read a part of a prompt.
+func (e *engine) rest(count int, waits bool) time.Duration {
+	switch {
+	case count == 0:
+		e.empty++
+	case waits:
+		e.empty = 0
+		return longRest
+	default:
+		e.empty = 0
+	}
+	if e.empty < 2 {
+		return 0
+	}
+	return min(firstRest<<min(e.empty-2, 10), longRest)
 }
 
 // take hands one event on. It returns what ends the engine.
@@ -192,6 +233,9 @@ func (e *engine) take(event uintptr) (blocked bool, fatal error) {
 		r.put(piece{token: int32(uint32(e.ask(fnEventToken, event)))})
 	}
 	if flags&flagFinished != 0 {
+		// It computes nothing any more, but is the library's until it is closed.
+		delete(e.active, r.handle)
+		e.over[r.handle] = r
 		switch uint32(e.ask(fnEventFinish, event)) {
 		case finishFailed:
 			r.fail(backend.Errorf(backend.Unavailable, "the library's engine could not serve the request (code %d)", code))
@@ -318,10 +362,11 @@ func (e *engine) configure(options uintptr, t *task) error {
 func (r *running) close() {
 	e := r.engine
 	_ = e.do(func() {
-		if e.active[r.handle] != r {
+		if e.active[r.handle] != r && e.over[r.handle] != r {
 			return // the engine has ended it
 		}
 		delete(e.active, r.handle)
+		delete(e.over, r.handle)
 		_ = e.network.call(fnCloseRequest, r.handle) // what fails here was ended before
 		e.network.free(fnDestroyRequest, r.handle)
 	}) // where the thread has ended all is freed
