@@ -105,6 +105,10 @@ func TestRefused(t *testing.T) {
 		{`service: {loadBalancerClass: a}`, `need service.type LoadBalancer`},
 		{`{kind: StatefulSet, headless: {enabled: false}}`, `kind StatefulSet needs headless.enabled`},
 		{`networkPolicy: {egress: [{}]}`, `networkPolicy.egress has no effect without networkPolicy.denyEgress`},
+		{
+			`{networkPolicy: {enabled: true, denyEgress: true}, models: {source: bucket, bucket: {uris: ["s3://a"]}}}`,
+			`networkPolicy.egress has to let pods reach it`,
+		},
 	} {
 		got, err := render(c.values, rendering{})
 		if err == nil {

@@ -197,4 +197,7 @@
 {{- if and $v.networkPolicy.egress (not $v.networkPolicy.denyEgress) -}}
 {{- include "neso.fault" (list . "networkPolicy.egress has no effect without networkPolicy.denyEgress") -}}
 {{- end -}}
+{{- if and $v.networkPolicy.enabled $v.networkPolicy.denyEgress (eq $v.models.source "bucket") (not $v.networkPolicy.egress) -}}
+{{- include "neso.fault" (list . "networkPolicy.denyEgress, and models.source is bucket: networkPolicy.egress has to let pods reach it, and what gives them credentials") -}}
+{{- end -}}
 {{- end -}}

@@ -27,6 +27,11 @@ app.kubernetes.io/name: {{ include "neso.short" (list (default .Chart.Name .Valu
 app.kubernetes.io/instance: {{ include "neso.short" (list .Release.Name 63) }}
 {{- end -}}
 
+{{/* Of the pod of `helm test`, in the place of the name by which services and budgets know the server's pods. */}}
+{{- define "neso.testName" -}}
+{{- include "neso.short" (list (printf "%s-test" (default .Chart.Name .Values.nameOverride)) 63) -}}
+{{- end -}}
+
 {{- define "neso.tag" -}}
 {{- .Values.image.tag | default .Chart.AppVersion -}}
 {{- end -}}
