@@ -6,6 +6,7 @@ import re
 
 import pytest
 from libraries import backend, have_host, model
+from repository import until
 from server import Server
 
 PREFERS = {
@@ -90,6 +91,7 @@ def begun(tmp_path_factory):
 def test_instances_begin_together_if_the_library_says_so(begun, name, how):
     r = begun.post(f"/v2/repository/models/{name}/load", {})
     assert r.status == 200, r
+    assert until(lambda: len(re.findall(rf"initialized: {name}_0_", begun.log())) == 4), begun.log()
     lines = re.findall(rf"initialized: {name}_0_(\d) (\w+)", begun.log())
     assert len(lines) == 4 and (how == "alone" or all(k == how for _, k in lines)), lines
     if how == "alone":
@@ -102,6 +104,7 @@ def test_an_instance_loads_another_model_of_its_process(begun):
     r = begun.post("/v2/repository/models/outer/load", {})
     assert r.status == 200, r
     assert begun.get("/v2/models/inner/ready").status == 200
+    assert until(lambda: "initialized: outer_0 " in begun.log()), begun.log()
     lines = re.findall(r"initialized: (\w+)_0 ", begun.log())
     assert lines[-2:] == ["inner", "outer"], lines
 

@@ -87,6 +87,7 @@ class InProcessClient(Infers):
         options = call.options
         request = InferenceRequest(
             inputs=tensors,
+            requested_output_names=(),
             model_name=self._config.model_name,
             model_version=self._config.model_version,
             timeout=options.timeout or 0,

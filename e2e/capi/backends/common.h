@@ -1,4 +1,5 @@
 /* What the test backends share: errors end the call, and names of the interface are short. */
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,8 +18,19 @@
 
 #define ERR(text) TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text)
 
-/* One line to stderr, which is the server's log. */
-#define SAY(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fflush(stderr))
+/* One line to stderr, which is the server's log: in one piece, since other threads write lines too. */
+static inline __attribute__((format(printf, 1, 2))) void say(const char* format, ...) {
+  char line[4096];
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(line, sizeof line - 1, format, args);
+  va_end(args);
+  size_t size = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
+  line[size++] = '\n';
+  fwrite(line, 1, size, stderr);
+  fflush(stderr);
+}
+#define SAY(...) say(__VA_ARGS__)
 
 static inline uint64_t now_ns(void) {
   struct timespec t;
