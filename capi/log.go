@@ -83,14 +83,13 @@ func TRITONSERVER_LogMessage(level C.int, file C.uintptr_t, line C.int, message 
 	if level < 0 || int(level) >= len(logLevels) {
 		return C.uintptr_t(object.Errorf(backend.InvalidArg, "unknown logging level '%d'", int(level)))
 	}
-	text := object.String(uintptr(message))
 	if enabled, here := native.Logs(int(level)); here {
 		if enabled {
-			native.Log(int(level), object.String(uintptr(file)), int(line), text)
+			native.Log(int(level), object.String(uintptr(file)), int(line), object.String(uintptr(message)))
 		}
 		return 0
 	}
-	at := neso.LogSource(object.String(uintptr(file)), int(line))
+	text, at := object.String(uintptr(message)), neso.LogSource(object.String(uintptr(file)), int(line))
 	processLog().Logger().LogAttrs(context.Background(), logLevels[level], text, at) //nolint:sloglint // the program's text
 	return 0
 }

@@ -22,8 +22,9 @@ type input struct {
 	handle      handle.Handle
 	request     *request
 	tensor      *tensor.Tensor
-	data, shape uintptr // of C
-	dims        uint32  // of shape
+	name        uintptr // of C, like data and shape
+	data, shape uintptr
+	dims        uint32 // of shape
 	attributes  buffers
 }
 
@@ -31,6 +32,7 @@ var inputs = handle.NewTable[input](kindInput)
 
 func (i *input) free() {
 	if i.handle != 0 {
+		i.hide()
 		inputs.Take(i.handle)
 		i.attributes.free()
 	}
@@ -55,18 +57,18 @@ func inputOf(h C.uintptr_t, f func(i *input) C.uintptr_t) C.uintptr_t {
 	return f(i)
 }
 
-//export TRITONBACKEND_RequestInputCount
-func TRITONBACKEND_RequestInputCount(h, count C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestInputCount
+func neso_asked_TRITONBACKEND_RequestInputCount(h, count C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(count, uint32(len(r.inputs))); return 0 })
 }
 
-//export TRITONBACKEND_RequestInputName
-func TRITONBACKEND_RequestInputName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestInputName
+func neso_asked_TRITONBACKEND_RequestInputName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if err := r.within(index); err != 0 {
 			return err
 		}
-		put(name, r.instance.model.named(r.of.Inputs[index].Name))
+		put(name, r.inputs[index].name)
 		return 0
 	})
 }
@@ -78,8 +80,8 @@ func (r *request) within(index C.uint32_t) C.uintptr_t {
 	return 0
 }
 
-//export TRITONBACKEND_RequestInput
-func TRITONBACKEND_RequestInput(h, name, to C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestInput
+func neso_asked_TRITONBACKEND_RequestInput(h, name, to C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		wanted := object.String(uintptr(name))
 		for k := range r.inputs {
@@ -93,8 +95,8 @@ func TRITONBACKEND_RequestInput(h, name, to C.uintptr_t) C.uintptr_t {
 	})
 }
 
-//export TRITONBACKEND_RequestInputByIndex
-func TRITONBACKEND_RequestInputByIndex(h C.uintptr_t, index C.uint32_t, to C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestInputByIndex
+func neso_asked_TRITONBACKEND_RequestInputByIndex(h C.uintptr_t, index C.uint32_t, to C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if err := r.within(index); err != 0 {
 			return err
@@ -150,10 +152,10 @@ func (i *input) pieces() uint32 {
 	return 1
 }
 
-//export TRITONBACKEND_InputProperties
-func TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_InputProperties
+func neso_asked_TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count C.uintptr_t) C.uintptr_t {
 	return inputOf(h, func(i *input) C.uintptr_t {
-		put(name, i.request.instance.model.named(i.tensor.Name))
+		put(name, i.name)
 		put(datatype, C.int(i.tensor.Datatype))
 		put(shape, i.shape)
 		put(dims, i.dims)
@@ -163,18 +165,11 @@ func TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count C
 	})
 }
 
-// The server has one copy of an input, whatever the host policy.
-//
-//export TRITONBACKEND_InputPropertiesForHostPolicy
-func TRITONBACKEND_InputPropertiesForHostPolicy(h, _, name, datatype, shape, dims, size, count C.uintptr_t) C.uintptr_t {
-	return TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, size, count)
-}
-
 // A piece behind the last one is null and has no bytes, which is no error: libraries
 // ask for the first one of an input without elements.
 //
-//export TRITONBACKEND_InputBuffer
-func TRITONBACKEND_InputBuffer(h C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_InputBuffer
+func neso_asked_TRITONBACKEND_InputBuffer(h C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
 	return inputOf(h, func(i *input) C.uintptr_t {
 		if uint32(index) < i.pieces() {
 			put(buffer, i.data)
@@ -189,15 +184,10 @@ func TRITONBACKEND_InputBuffer(h C.uintptr_t, index C.uint32_t, buffer, size, ki
 	})
 }
 
-//export TRITONBACKEND_InputBufferForHostPolicy
-func TRITONBACKEND_InputBufferForHostPolicy(h, _ C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
-	return TRITONBACKEND_InputBuffer(h, index, buffer, size, kind, id)
-}
-
 //export TRITONBACKEND_InputBufferAttributes
 func TRITONBACKEND_InputBufferAttributes(h C.uintptr_t, index C.uint32_t, buffer, attributes C.uintptr_t) C.uintptr_t {
 	return inputOf(h, func(i *input) C.uintptr_t {
-		if err := TRITONBACKEND_InputBuffer(h, index, buffer, 0, 0, 0); err != 0 {
+		if err := neso_asked_TRITONBACKEND_InputBuffer(h, index, buffer, 0, 0, 0); err != 0 {
 			return err
 		}
 		if uint32(index) >= i.pieces() {

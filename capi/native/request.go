@@ -30,6 +30,7 @@ type request struct {
 	inputs   []input
 	memory   block // of C: what its inputs have that is not in shared memory
 
+	idAt            uintptr // in memory, for its view
 	id, correlation object.Text
 	trace           handle.Handle // 0 before it is asked for
 	parameters      []parameter
@@ -62,21 +63,19 @@ func newRequest(in *instance, of *host.Request) *request {
 	if len(of.Parameters) > 0 {
 		r.parameters = make([]parameter, len(of.Parameters))
 	}
-	size := 0
+	size := len(of.ID) + 1
 	for k := range of.Inputs {
 		size += 8 * (1 + len(of.Inputs[k].Shape))
 		if of.Inline[k] {
 			size += tensor.Align(len(of.Inputs[k].Data)) + tensor.Alignment
 		}
 	}
-	if size > 0 {
-		r.memory = in.blocks.take(size + tensor.Alignment)
-	}
+	r.memory = in.blocks.take(size + tensor.Alignment)
 	place := (r.memory.at + tensor.Alignment - 1) &^ (tensor.Alignment - 1)
 	for k := range of.Inputs {
 		t := &of.Inputs[k]
 		i := &r.inputs[k]
-		i.request, i.tensor = r, t
+		i.request, i.tensor, i.name = r, t, in.model.named(t.Name)
 		if of.Inline[k] && len(t.Data) > 0 {
 			i.data = place
 			copy(unsafe.Slice((*byte)(at(place)), len(t.Data)), t.Data)
@@ -88,8 +87,18 @@ func newRequest(in *instance, of *host.Request) *request {
 	for k := range of.Inputs {
 		place += r.inputs[k].describe(place, in.shapeTensors[of.Inputs[k].Name], of.BatchSize)
 	}
+	r.idAt = place
+	id := unsafe.Slice((*byte)(at(place)), len(of.ID)+1)
+	id[copy(id, of.ID)] = 0
 	r.handle = requests.New(r)
+	r.show()
 	return r
+}
+
+// take ends the handle of the request; false where another thread has done so.
+func (r *request) take() bool {
+	r.hide()
+	return requests.Take(r.handle) != nil
 }
 
 // free ends what the library could read of the request.
@@ -115,7 +124,7 @@ func (r *request) free() {
 
 // abandon takes back a request that the library has returned with an error.
 func (r *request) abandon() {
-	if requests.Take(r.handle) == nil {
+	if !r.take() {
 		return
 	}
 	r.mu.Lock()
@@ -197,7 +206,7 @@ func TRITONBACKEND_RequestRelease(h C.uintptr_t, flags C.uint32_t) C.uintptr_t {
 		return errorf(backend.InvalidArg,
 			"Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.")
 	}
-	if requests.Take(r.handle) == nil {
+	if !r.take() {
 		return stale("the request")
 	}
 	r.mu.Lock()
@@ -215,13 +224,13 @@ func TRITONBACKEND_RequestRelease(h C.uintptr_t, flags C.uint32_t) C.uintptr_t {
 	return result(err)
 }
 
-//export TRITONBACKEND_RequestId
-func TRITONBACKEND_RequestId(h, id C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestId
+func neso_asked_TRITONBACKEND_RequestId(h, id C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { text(id, &r.id, r.of.ID); return 0 })
 }
 
-//export TRITONBACKEND_RequestCorrelationId
-func TRITONBACKEND_RequestCorrelationId(h, id C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestCorrelationId
+func neso_asked_TRITONBACKEND_RequestCorrelationId(h, id C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if r.of.Correlation.Text != "" {
 			return errorf(backend.InvalidArg, "%scorrelation ID in request is not an unsigned int", r.prefix())
@@ -242,13 +251,13 @@ func TRITONBACKEND_RequestCorrelationIdString(h, id C.uintptr_t) C.uintptr_t {
 	})
 }
 
-//export TRITONBACKEND_RequestFlags
-func TRITONBACKEND_RequestFlags(h, flags C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestFlags
+func neso_asked_TRITONBACKEND_RequestFlags(h, flags C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(flags, uint32(r.of.Flags)); return 0 })
 }
 
-//export TRITONBACKEND_InferenceRequestTimeoutMicroseconds
-func TRITONBACKEND_InferenceRequestTimeoutMicroseconds(h, timeout C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_InferenceRequestTimeoutMicroseconds
+func neso_asked_TRITONBACKEND_InferenceRequestTimeoutMicroseconds(h, timeout C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(timeout, r.of.Timeout); return 0 })
 }
 
@@ -257,8 +266,8 @@ func TRITONBACKEND_RequestIsCancelled(h, cancelled C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(cancelled, r.of.Cancelled()); return 0 })
 }
 
-//export TRITONBACKEND_RequestParameterCount
-func TRITONBACKEND_RequestParameterCount(h, count C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestParameterCount
+func neso_asked_TRITONBACKEND_RequestParameterCount(h, count C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(count, uint32(len(r.parameters))); return 0 })
 }
 
@@ -299,13 +308,13 @@ func TRITONBACKEND_RequestParameter(h C.uintptr_t, index C.uint32_t, key, kind, 
 	})
 }
 
-//export TRITONBACKEND_RequestOutputCount
-func TRITONBACKEND_RequestOutputCount(h, count C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestOutputCount
+func neso_asked_TRITONBACKEND_RequestOutputCount(h, count C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t { put(count, uint32(len(r.of.Requested))); return 0 })
 }
 
-//export TRITONBACKEND_RequestOutputName
-func TRITONBACKEND_RequestOutputName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestOutputName
+func neso_asked_TRITONBACKEND_RequestOutputName(h C.uintptr_t, index C.uint32_t, name C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		if int(index) >= len(r.of.Requested) {
 			return errorf(backend.InvalidArg, "%sout of bounds index %d: request has %d requested outputs", r.prefix(), index,

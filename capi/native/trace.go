@@ -75,8 +75,8 @@ func (t *Trace) Note(at uint64, name string) error {
 	return t.request.instance.server.Activity(at, t.Propagated(), strings.ToValidUTF8(name, "\uFFFD"))
 }
 
-//export TRITONBACKEND_RequestTrace
-func TRITONBACKEND_RequestTrace(h, trace C.uintptr_t) C.uintptr_t {
+//export neso_asked_TRITONBACKEND_RequestTrace
+func neso_asked_TRITONBACKEND_RequestTrace(h, trace C.uintptr_t) C.uintptr_t {
 	return requestOf(h, func(r *request) C.uintptr_t {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -36,6 +36,11 @@ def served(tmp_path_factory):
     model(repo, "waits", "behave", 'parameters { key: "EXECUTION_TIMEOUT_SECONDS" value { string_value: "2" } }\n')
     model(repo, "leaks", "behave", 'parameters { key: "WORKER_MEMORY_BYTES" value { string_value: "512M" } }\n')
     model(repo, "throws", "throws")
+    model(repo, "stale", "behave")
+    for count in (8, 9):
+        both = [(way, name, k) for way, name in (("input", "IN"), ("output", "OUT")) for k in range(count)]
+        io = "".join(f'{way} [ {{ name: "{name}{k}" data_type: TYPE_INT32 dims: [ -1 ] }} ]\n' for way, name, k in both)
+        model(repo, f"wide_{count}", "ident", io=io)
     model(repo, "many", "behave", DECOUPLED)
     model(repo, "sum", "behave", SEQUENCE)
     model(
@@ -164,6 +169,50 @@ def test_decoupled(served):
         client.stop_stream()
 
 
+STALE = {
+    "the request": [
+        *("stale count", "stale id", "stale correlation id", "stale trace", "stale input", "stale input by index"),
+        *("stale output", "another kind", "released count"),
+    ],
+    "the input": ["stale properties", "stale buffer", "released input"],
+}
+
+
+def test_what_was_released_is_not_read(served):
+    """Nor while another request has its place, nor by the functions that are answered without a call of Go."""
+    for k in range(3):
+        r = ask(served, "stale", "stale", [k])
+        assert r.status == 200 and r.json["outputs"][0]["data"] == [k], r
+    for what, which in STALE.items():
+        for name in which:
+            line = f"{name}: {what} has been deleted, or never was one"
+            want = 3 if name.startswith("released") else 2
+            assert until(lambda line=line, want=want: served.log().count(line) == want), served.log()[-3000:]
+
+
+def test_read_while_it_is_released(served):
+    """A thread that reads a request which another one releases has what is the request's, or an error."""
+    for k in range(2, 300):
+        r = ask(served, "stale", "shows", list(range(k)))
+        assert r.status == 200 and r.json["outputs"][0]["data"] == list(range(k)), r
+    assert ask(served, "stale", "shows", [1]).status == 200
+    assert until(lambda: "reads: done" in served.log()), served.log()[-3000:]
+    assert "of another request" not in served.log()
+
+
+@pytest.mark.parametrize("count", [8, 9])
+def test_many_inputs(served, count):
+    """As many as are read without a call of Go, and one more."""
+    names = [f"{k}" for k in range(count)]
+    data = {n: [int(n), 7] for n in names}
+    r = served.infer(
+        f"wide_{count}",
+        {"inputs": [{"name": f"IN{n}", "datatype": "INT32", "shape": [1, 2], "data": data[n]} for n in names]},
+    )
+    assert r.status == 200, r
+    assert {o["name"]: o["data"] for o in r.json["outputs"]} == {f"OUT{n}": data[n] for n in names}
+
+
 def test_state(served):
     for sequence in (7, 8):
         for k, want in enumerate([10, 20, 30]):
@@ -175,7 +224,7 @@ def test_one_process_for_a_library(served):
     answered(served, "shared_a")
     answered(served, "shared_b")
     hosts = [pid for pid in descendants(served.process.pid) if "neso-host" in open(f"/proc/{pid}/comm").read()]
-    assert len(hosts) == 11  # one for each of ten models, and one for two
+    assert len(hosts) == 14  # one for each of thirteen models, and one for two
 
 
 DEATHS = {

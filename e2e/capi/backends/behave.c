@@ -47,6 +47,68 @@ static TRITONSERVER_Error* release(TRITONBACKEND_Request* request) {
   return TRITONBACKEND_RequestRelease(request, TRITONSERVER_REQUEST_RELEASE_ALL);
 }
 
+/* What a thread of ours reads, over and over, while requests are answered and released. */
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t read_once = PTHREAD_COND_INITIALIZER;
+static TRITONBACKEND_Request* seen;
+static struct {
+  TRITONBACKEND_Request* request;
+  TRITONBACKEND_Input* input;
+  const char* id;
+  uint64_t size;
+} shown;
+static bool started;
+
+static void* reads(void* unused) {
+  (void)unused;
+  for (;;) {
+    pthread_mutex_lock(&reading);
+    __typeof__(shown) now = shown;
+    pthread_mutex_unlock(&reading);
+    if (!now.request) {
+      fprintf(stderr, "reads: done\n");
+      return NULL;
+    }
+    for (int i = 0; i < 100; i++) {
+      uint64_t size;
+      const char* id;
+      TRITONSERVER_Error* failed = TRITONBACKEND_InputProperties(now.input, NULL, NULL, NULL, NULL, &size, NULL);
+      if (!failed && size != now.size) fprintf(stderr, "reads: a size of another request\n");
+      if (!failed) failed = TRITONBACKEND_RequestId(now.request, &id);
+      if (!failed && id != now.id) fprintf(stderr, "reads: the id of another request\n");
+      if (failed) TRITONSERVER_ErrorDelete(failed);
+      if (i) continue;
+      pthread_mutex_lock(&reading);
+      seen = now.request; /* it is released, or will be, while it is read on */
+      pthread_cond_signal(&read_once);
+      pthread_mutex_unlock(&reading);
+    }
+  }
+}
+
+/* Shows a request to that thread, answers it and releases it; one of a single number ends the thread. */
+static TRITONSERVER_Error* shows(TRITONBACKEND_Request* request) {
+  __typeof__(shown) now = {.request = request};
+  TRY(TRITONBACKEND_RequestInput(request, "IN0", &now.input));
+  TRY(TRITONBACKEND_InputProperties(now.input, NULL, NULL, NULL, NULL, &now.size, NULL));
+  TRY(TRITONBACKEND_RequestId(request, &now.id));
+  if (now.size == 4) now.request = NULL;
+  pthread_mutex_lock(&reading);
+  shown = now;
+  pthread_mutex_unlock(&reading);
+  if (!started) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, reads, NULL);
+    pthread_detach(thread);
+    started = true;
+  }
+  pthread_mutex_lock(&reading);
+  while (now.request && seen != now.request) pthread_cond_wait(&read_once, &reading);
+  pthread_mutex_unlock(&reading);
+  TRY(answer(request));
+  return release(request);
+}
+
 /* An output with bytes written behind it. */
 static TRITONSERVER_Error* overrun(TRITONBACKEND_Request* request, int64_t bytes, int64_t extra) {
   TRITONBACKEND_Response* response;
@@ -86,6 +148,38 @@ static TRITONSERVER_Error* told(const char* what, TRITONSERVER_Error* e) {
   } else {
     SAY("%s: no error", what);
   }
+  return NULL;
+}
+
+/* Reads the request and the input of the call before this one: their places in the tables are those of this call's now. */
+static TRITONSERVER_Error* stale(TRITONBACKEND_Request* request) {
+  static TRITONBACKEND_Request* before;
+  static TRITONBACKEND_Input* input;
+  union {
+    uint32_t n;
+    uint64_t size;
+    const void* p;
+  } got[2];
+  TRITONSERVER_MemoryType type;
+  int64_t device;
+  if (before) {
+    told("stale count", TRITONBACKEND_RequestInputCount(before, &got[0].n));
+    told("stale id", TRITONBACKEND_RequestId(before, (const char**)&got[0].p));
+    told("stale correlation id", TRITONBACKEND_RequestCorrelationId(before, &got[0].size));
+    told("stale trace", TRITONBACKEND_RequestTrace(before, (TRITONSERVER_InferenceTrace**)&got[0].p));
+    told("stale input", TRITONBACKEND_RequestInput(before, "IN0", (TRITONBACKEND_Input**)&got[0].p));
+    told("stale input by index", TRITONBACKEND_RequestInputByIndex(before, 0, (TRITONBACKEND_Input**)&got[0].p));
+    told("stale output", TRITONBACKEND_RequestOutputName(before, 0, (const char**)&got[0].p));
+    told("stale properties", TRITONBACKEND_InputProperties(input, NULL, NULL, NULL, NULL, &got[0].size, NULL));
+    told("stale buffer", TRITONBACKEND_InputBuffer(input, 0, &got[0].p, &got[1].size, &type, &device));
+    told("another kind", TRITONBACKEND_RequestFlags((TRITONBACKEND_Request*)input, &got[0].n));
+  }
+  before = request;
+  TRY(TRITONBACKEND_RequestInput(request, "IN0", &input));
+  TRY(answer(request));
+  TRY(release(request));
+  told("released input", TRITONBACKEND_InputProperties(input, NULL, NULL, NULL, NULL, &got[0].size, NULL));
+  told("released count", TRITONBACKEND_RequestOutputCount(request, &got[0].n));
   return NULL;
 }
 
@@ -269,6 +363,10 @@ static TRITONSERVER_Error* run(TRITONBACKEND_Request* request, const char* what)
     TRY(release(request));
     told("after release", TRITONBACKEND_ResponseNew(&response, request));
     return NULL;
+  } else if (strcmp(what, "stale") == 0) {
+    return stale(request);
+  } else if (strcmp(what, "shows") == 0) {
+    return shows(request);
   } else if (strcmp(what, "late") == 0) {
     TRITONBACKEND_ResponseFactory* factory;
     pthread_t thread;
