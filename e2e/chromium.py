@@ -25,4 +25,6 @@ def browser(tmp_path):
     ):
         options.add_argument(o)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    b = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    b.set_script_timeout(300)  # of 30, in which a busy machine may not have looked through a page
+    return b
