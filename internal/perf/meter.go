@@ -44,8 +44,9 @@ const (
 // windows measures until three agree or there have been as many as allowed. cut is
 // what ended it early: context.Canceled, or why no request is answered any more.
 func (m *meter) windows(ctx context.Context) (all []*measure.Window, stable bool, cut error) {
+	start := m.load.Begun // not when this goroutine has come here: what was sent meanwhile is in the first window
 	for len(all) < m.o.MaxTrials {
-		w, err := m.window(ctx)
+		w, err := m.window(ctx, start)
 		all = append(all, w)
 		if m.o.Verbose > 0 && w.Count > 0 {
 			m.shown.clear()
@@ -63,6 +64,7 @@ func (m *meter) windows(ctx context.Context) (all []*measure.Window, stable bool
 		if m.hopelesslyLate(all) {
 			return all, true, nil
 		}
+		start = drive.Now()
 	}
 	return all, false, nil
 }
@@ -80,8 +82,7 @@ func (m *meter) hopelesslyLate(all []*measure.Window) bool {
 	return true
 }
 
-func (m *meter) window(ctx context.Context) (*measure.Window, error) {
-	start := drive.Now()
+func (m *meter) window(ctx context.Context, start int64) (*measure.Window, error) {
 	before, server, client := m.counters, m.serverCPU, m.clientCPU
 	cut := m.wait(ctx, start)
 	end := drive.Now()

@@ -39,6 +39,9 @@ type Plan struct {
 
 // Load is a load that runs.
 type Load struct {
+	// Begun is when it began, by drive.Now: nothing was sent before.
+	Begun int64
+
 	plan    Plan
 	stop    chan struct{}
 	stopped atomic.Bool
@@ -53,7 +56,7 @@ type Load struct {
 }
 
 func newLoad(p Plan) *Load {
-	return &Load{plan: p, stop: make(chan struct{}), done: make(chan struct{})}
+	return &Load{Begun: drive.Now(), plan: p, stop: make(chan struct{}), done: make(chan struct{})}
 }
 
 // Closed keeps n requests in flight.

@@ -12,7 +12,6 @@ import (
 type open struct {
 	*Load
 	most     int
-	start    int64
 	slots    chan int      // of sequences that have no request under way; nil without sequences
 	due      chan struct{} // holds one while a goroutine waits for the next request to be due
 	arrivals schedule.Arrivals
@@ -27,7 +26,7 @@ func Open(p Plan, arrivals schedule.Arrivals, most, sequences int) *Load {
 	if p.Sleep == nil {
 		p.Sleep = nap
 	}
-	o := &open{Load: newLoad(p), most: most, arrivals: arrivals, start: drive.Now(), due: make(chan struct{}, 1)}
+	o := &open{Load: newLoad(p), most: most, arrivals: arrivals, due: make(chan struct{}, 1)}
 	if p.Sequences != nil {
 		o.slots = make(chan int, sequences)
 		for i := range sequences {
@@ -69,7 +68,7 @@ func (o *open) nextDue() (due int64, turn uint64, ok bool) {
 		return 0, 0, false
 	}
 	turn = o.turn.Add(1) - 1
-	due = o.start + int64(o.arrivals.Next())
+	due = o.Begun + int64(o.arrivals.Next())
 	if !o.sleep(due) {
 		return 0, 0, false
 	}
