@@ -112,7 +112,8 @@ LIMIT = 'parameters { key: "LOAD_TIMEOUT_SECONDS" value { string_value: "1" } }\
 def test_an_agent_that_dies(loads, do, text):
     r = loads.load(f"dies_{do}", ("b", {}), ("a", {"do": do}), extra=LIMIT)
     assert r.status == 500 and re.search(text, r.error), r
-    assert f"b: dies_{do} LOAD_FAIL" in loads.told() and f"b: dies_{do} ModelFinalize" in loads.told()
+    assert f"b: dies_{do} LOAD_FAIL" in loads.told()
+    assert until(lambda: f"b: dies_{do} ModelFinalize" in loads.told()), "the other agent is told of the end"
     r = loads.load(f"lives_{do}", ("a", {}))  # in another process
     assert r.status == 200, r
     loads.unload(f"lives_{do}")
