@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from server import MODELS, Server, descendants
-from test_perf import SHAPE, at, begin, perf, rows
+from test_perf import PATIENCE, SHAPE, at, begin, perf, rows
 
 COUNTER = """
 import numpy as np
@@ -47,7 +47,7 @@ response_cache { enable: true }
     "slow": """backend: "sleep"
 input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
-parameters { key: "sleep_ms" value { string_value: "1500" } }
+parameters { key: "sleep_ms" value { string_value: "6000" } }
 """,
 }
 LOCAL = ("--service-kind", "triton_c_api", "--triton-server-directory", "/opt/tritonserver")
@@ -186,7 +186,7 @@ def test_in_process_interrupted(repository, tmp_path, model):
     workers = descendants(p.pid)
     assert bool(workers) == (model == "counter")
     p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=60)
+    out, err = p.communicate(timeout=PATIENCE)
     assert p.returncode == 130 and "(not stable, interrupted)" in out and len(rows(tmp_path / "o.csv")) == 1, (out, err)
     assert not [pid for pid in workers if Path(f"/proc/{pid}/exe").exists()]
 
@@ -196,7 +196,7 @@ def test_in_process_dies(repository):
     p = begin(*LOCAL, "--model-repository", repository, "-m", "counter", "--input-data", repository / "n.json")
     pids = [os.pidfd_open(pid) for pid in descendants(p.pid)]
     p.kill()
-    p.communicate(timeout=60)
+    p.communicate(timeout=PATIENCE)
     for fd in pids:
         assert select.select([fd], [], [], 60)[0], "a worker lives on"
         os.close(fd)
@@ -249,7 +249,7 @@ def test_cache(streaming, tmp_path, protocol):
 
 def test_windows_without_an_answer(streaming):
     """The peer's status says that the windows were too short."""
-    r = perf("-m", "slow", *at(streaming, "http"), "-p", 20, "-r", 3)
+    r = perf("-m", "slow", *at(streaming, "http"), "-p", 20, "-r", 3, runs=1)
     assert r.returncode == 3 and "it needs a longer window" in r.stderr, r
 
 

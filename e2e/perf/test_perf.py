@@ -22,10 +22,17 @@ SHAPE = ("--shape", "INPUT0:4,4")
 MODEL = ("-m", "identity_any_fp32", *SHAPE)
 QUICK = ("-p", "100", "-s", "999", "-r", "3")  # three windows of a tenth of a second, which nearly always agree
 UNSTABLE = 2  # but not on a machine that stalls
+NOTHING = 3  # and on one that stands still none of them may have an answer
+PATIENCE = 300  # seconds, which only what hangs takes
 
 
-def perf(*args, **kw):
-    return subprocess.run([BINARY, "perf", *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
+def perf(*args, program=(BINARY, "perf"), runs=5, **kw):
+    """What a run said; one of windows in which nothing was answered is begun again, for so many runs at most."""
+    while True:
+        r = subprocess.run([*program, *map(str, args)], capture_output=True, text=True, timeout=PATIENCE, **kw)
+        runs -= 1
+        if r.returncode != NOTHING or not runs:
+            return r
 
 
 def at(server, protocol):
@@ -80,9 +87,7 @@ def test_exact_count(server):
 def test_link(server, tmp_path):
     """A link with the name of the peer's program is it."""
     (tmp_path / "perf_analyzer").symlink_to(BINARY)
-    r = subprocess.run(
-        [tmp_path / "perf_analyzer", *MODEL, "-u", server.http, *QUICK], capture_output=True, text=True, timeout=60
-    )
+    r = perf(*MODEL, "-u", server.http, *QUICK, program=[tmp_path / "perf_analyzer"])
     assert r.returncode in (0, UNSTABLE) and "*** Measurement Settings ***" in r.stdout, r
 
 
@@ -232,8 +237,8 @@ def test_metrics(server):
     assert r.returncode == 99 and "the server's metrics cannot be read" in r.stderr and "404" in r.stderr, r
 
 
-def begin(*args, until="Pass ["):
-    """A run that has printed so much: by default what the first window with a request in it has measured."""
+def begin(*args, until=r"Pass \[\d+\] throughput: [1-9]"):
+    """A run that has printed so much: by default a window in which something was answered."""
     p = subprocess.Popen(
         [BINARY, "perf", "-v", "-r", "100000", "-s", "0", "-p", "50", *map(str, args)],
         stdout=subprocess.PIPE,
@@ -241,7 +246,7 @@ def begin(*args, until="Pass ["):
         text=True,
     )
     text = ""
-    while until not in text:
+    while not re.search(until, text):
         line = p.stdout.readline()
         assert line, (text, p.stderr.read())
         text += line
@@ -253,7 +258,7 @@ def test_interrupted(server, protocol, tmp_path):
     """Ctrl-C keeps what was measured."""
     p = begin(*MODEL, *at(server, protocol), "-f", tmp_path / "o.csv")
     p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=60)
+    out, err = p.communicate(timeout=PATIENCE)
     assert p.returncode == 130 and "interrupted: the report has what was measured" in err, (out, err)
     assert "(not stable, interrupted)" in out and len(rows(tmp_path / "o.csv")) == 1, (out, err)
 
@@ -264,21 +269,22 @@ def test_killed_server(protocol, tmp_path):
     with Server(MODELS, "--model-control-mode=explicit", "--load-model=identity_any_fp32") as server:
         p = begin(*MODEL, *at(server, protocol), "-f", tmp_path / "o.csv", "--concurrency-range", 4)
         server.process.kill()
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=PATIENCE)
         server.process.wait()
-    assert p.returncode == 99 and "connection refused" in out + err, (out, err)
+    # Who asks at the moment of its end is told of that, who asks later finds nobody.
+    assert p.returncode == 99 and re.search("connection (refused|closed|reset)", out + err), (out, err)
     assert "cut short)" in out and len(rows(tmp_path / "o.csv")) == 1, (out, err)
 
 
 def test_progress_needs_a_terminal(server):
     """A line that is written over and over is for terminals: nothing of it is in a file, and --no-progress keeps it away."""
     args = [BINARY, "perf", *MODEL, "-u", server.http, "-p", "600", "-r", "1"]
-    r = subprocess.run(args, capture_output=True, text=True, timeout=60)
+    r = subprocess.run(args, capture_output=True, text=True, timeout=PATIENCE)
     assert r.returncode == UNSTABLE and "\x1b" not in r.stderr + r.stdout, r
     for more, shown in (([], True), (["--no-progress"], False)):
         ours, theirs = pty.openpty()
         try:
-            r = subprocess.run([*args, *more], stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60)
+            r = subprocess.run([*args, *more], stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=PATIENCE)
             os.close(theirs)
             text = b""
             with contextlib.suppress(OSError):  # the other end is closed

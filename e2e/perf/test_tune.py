@@ -22,7 +22,7 @@ SHAPE = ("--", "--shape", "IMAGE:8,8")
 def tune(*args, **more):
     environment = {**os.environ, "NESO_PYTHON": sys.executable, "TMPDIR": str(more.pop("temp"))}
     return subprocess.run(
-        [BINARY, "tune", *args], capture_output=True, text=True, timeout=180, env=environment, check=False, **more
+        [BINARY, "tune", *args], capture_output=True, text=True, timeout=600, env=environment, check=False, **more
     )
 
 
@@ -113,7 +113,7 @@ def test_interrupted(place):
         if line.startswith("#2 "):
             p.send_signal(signal.SIGINT)
             break
-    _, rest = p.communicate(timeout=60)
+    _, rest = p.communicate(timeout=300)
     assert p.returncode == 130 and "goes on from there" in rest
     assert not any((place / "temp").iterdir())
     assert not serving(place)
