@@ -19,7 +19,7 @@
 #define ERR(text) TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text)
 
 /* One line to stderr, which is the server's log: in one piece, since other threads write lines too. */
-static inline __attribute__((format(printf, 1, 2))) void say(const char* format, ...) {
+static inline __attribute__((format(printf, 1, 2))) void say_line(const char* format, ...) {
   char line[4096];
   va_list args;
   va_start(args, format);
@@ -30,7 +30,7 @@ static inline __attribute__((format(printf, 1, 2))) void say(const char* format,
   fwrite(line, 1, size, stderr);
   fflush(stderr);
 }
-#define SAY(...) say(__VA_ARGS__)
+#define SAY(...) say_line(__VA_ARGS__)
 
 static inline uint64_t now_ns(void) {
   struct timespec t;
