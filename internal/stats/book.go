@@ -233,8 +233,10 @@ func (b *Book) read() (all []Page, pages []*page, live [][]Loaded) {
 	defer b.mu.Unlock()
 	all = make([]Page, 0, len(b.pages))
 	for _, p := range b.pages {
-		r := Page{Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs, Failed: !p.opened,
-			WorkerCPU: p.used.sum, Workers: p.used.any}
+		r := Page{
+			Title: p.title, Observer: p.observer, Cached: p.last.Cached, LoadTime: p.last.LoadTime, Hangs: p.hangs, Failed: !p.opened,
+			WorkerCPU: p.used.sum, Workers: p.used.any,
+		}
 		r.Numbers.Add(&p.gone)
 		for _, l := range p.live {
 			s := l.Numbers.Totals()
