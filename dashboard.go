@@ -43,7 +43,7 @@ func (s *Server) openDashboard(ctx context.Context, r *running) error {
 		return fmt.Errorf("dashboard address: %w", err)
 	}
 	l = r.watchdog.Watch("Dashboard", l, false)
-	if l, err = listen.Secure(l, (*listen.TLS)(s.Metrics.TLS), r.log); err != nil {
+	if l, err = listen.Secure(l, (*listen.TLS)(s.Metrics.TLS), 0, r.log); err != nil {
 		return err
 	}
 	r.dashboardHTTP = r.dashboardServer(http.NotFoundHandler())

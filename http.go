@@ -1,6 +1,7 @@
 package neso
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -97,7 +98,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		return err
 	}
 	l = r.watchdog.Watch(httpService, l, s.HTTP.ReusePort)
-	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), r.log); err != nil {
+	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), cmp.Or(s.HTTP.HeaderTimeout, s.HTTP.ReadTimeout), r.log); err != nil {
 		return err
 	}
 	if s.HTTP.Transport == transportLibrary {
@@ -123,7 +124,7 @@ func (s *Server) openAdmin(ctx context.Context, r *running) error {
 		return fmt.Errorf("admin address: %w", err)
 	}
 	l = r.watchdog.Watch("Admin Service", l, false)
-	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), r.log); err != nil {
+	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), cmp.Or(s.HTTP.HeaderTimeout, s.HTTP.ReadTimeout), r.log); err != nil {
 		return err
 	}
 	r.admin = r.api.HTTPServer()

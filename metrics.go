@@ -94,7 +94,7 @@ func (s *Server) openMetrics(ctx context.Context, r *running, config metrics.Con
 		return err
 	}
 	l = r.watchdog.Watch("Metrics Service", l, false)
-	if l, err = listen.Secure(l, (*listen.TLS)(s.Metrics.TLS), r.log); err != nil {
+	if l, err = listen.Secure(l, (*listen.TLS)(s.Metrics.TLS), 0, r.log); err != nil {
 		return err
 	}
 	r.metricsHTTP = &http.Server{

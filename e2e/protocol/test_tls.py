@@ -186,6 +186,22 @@ def test_plain_text_is_refused(secured):
         channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", timeout=5)
 
 
+def test_why_a_client_without_certificate_is_refused(secured):
+    """A client that sends a request at once, as clients of TLS 1.3 do, reads the alert: the connection is not reset over it."""
+    s, files, mutual = secured
+    for port in (s.http_port, s.grpc_port, s.metrics_port) if mutual else ():
+        for _ in range(20):
+            context = files.context(False)
+            context.set_alpn_protocols(["h2", "http/1.1"])
+            with (
+                socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
+                context.wrap_socket(plain, server_hostname="127.0.0.1") as c,
+                pytest.raises(ssl.SSLError, match="(?i)certificate.required"),
+            ):
+                c.sendall(bytes(65536))
+                c.recv(1)
+
+
 def test_client_without_certificate(secured):
     s, files, mutual = secured
     for port, path in ((s.http_port, "/v2/health/live"), (s.metrics_port, "/metrics")):

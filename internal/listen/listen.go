@@ -5,10 +5,8 @@ package listen
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -40,19 +38,6 @@ func Open(ctx context.Context, address string, reuse bool) (net.Listener, error)
 		return nil, backend.Errorf(backend.Unavailable, "cannot listen on '%s': %v", address, err)
 	}
 	return l, nil
-}
-
-// Secure puts TLS over a listener of HTTP/1.1, unless t is nil; it closes l when
-// that fails.
-func Secure(l net.Listener, t *TLS, log *slog.Logger) (net.Listener, error) {
-	config, err := ServerTLS(t, log, "http/1.1")
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	if config == nil {
-		return l, nil
-	}
-	return tls.NewListener(l, config), nil
 }
 
 // Local reports whether only this machine can reach an address.

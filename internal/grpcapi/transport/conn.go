@@ -128,7 +128,7 @@ func (c *intake) hello() error {
 		err := t.HandshakeContext(ctx)
 		cancel()
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errHello, err) // the client is to read the alert
 		}
 		state := t.ConnectionState()
 		if p := state.NegotiatedProtocol; p != "" && p != "h2" {
