@@ -324,6 +324,30 @@ def test_labels_of_a_model_that_is_out(tmp_path):
         assert s.post("/v2/models/nope/versions/canary/infer", X).status == 404
 
 
+def test_a_step_back_outlasts_an_eviction(tmp_path):
+    """A version that was stepped back from gets no requests again because the model has left memory and comes back."""
+    python_model(tmp_path, "bad", 1, extra="version_policy { all { } }")
+    python_model(
+        tmp_path, "bad", 2, execute='raise pb_utils.TritonModelException("no")', extra="version_policy { all { } }"
+    )
+    (tmp_path / "bad" / "rollout.yaml").write_text(
+        "weights: {1: 1, 2: 99}\nstep_back: {from: 2, window: 60s, min_requests: 3, max_error_rate: 0.1}\n"
+    )
+    with Server(tmp_path, ON_DEMAND, "--on-demand-idle-secs=1") as s:
+
+        def out():
+            return until(lambda: index(s).get("bad") == ("UNAVAILABLE", "evicted: idle"))
+
+        assert until(lambda: s.infer("bad", X).status == 500 and "stepped back" in s.log())
+        for _ in range(2):
+            assert [s.infer("bad", X).status for _ in range(10)] == [200] * 10
+            assert s.get("/v2/repository/models/bad/rollout").json["stepped_back"]["version"] == "2" and out()
+        # Whoever unloads it, and loads it again, begins with the file.
+        assert s.post("/v2/repository/models/bad/unload").status == 200
+        assert s.post("/v2/repository/models/bad/load").status == 200
+        assert "stepped_back" not in s.get("/v2/repository/models/bad/rollout").json
+
+
 def test_a_limit_below_one_model(tmp_path):
     """What a model has is known once it has been in: then a request is told, and the server serves what fits."""
     python_model(tmp_path, "large", init=LARGE)

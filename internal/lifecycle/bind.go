@@ -112,7 +112,7 @@ func (m *Manager) unbind(name string, version int64, of backend.Backend, done *e
 	delete(versions, version)
 	if len(versions) == 0 {
 		delete(m.bound, name)
-		m.unloadLocked([]string{name}, m.models.graph().Users(name))
+		m.unloadLocked([]string{name}, m.models.graph().Users(name), away)
 		delete(m.models.entries, name) // there is nothing to load again
 		m.mu.Unlock()
 		return nil

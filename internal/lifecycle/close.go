@@ -55,7 +55,7 @@ func (m *Manager) unloadAll() error {
 	m.mu.Unlock()
 	for _, level := range slices.Backward(levels) {
 		m.mu.Lock()
-		m.unloadLocked(level, nil)
+		m.unloadLocked(level, nil, away)
 		m.mu.Unlock()
 		m.retirements.Wait()
 	}

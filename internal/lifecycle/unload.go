@@ -109,7 +109,7 @@ func (m *Manager) retired(r retired) {
 func (m *Manager) Unload(name string, dependents bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.unloadNamedLocked(name, dependents, false)
+	return m.unloadNamedLocked(name, dependents, away)
 }
 
 // Evict is Unload for who will load each model again that is asked for: the ensembles
@@ -118,7 +118,7 @@ func (m *Manager) Unload(name string, dependents bool) error {
 // at the end of ctx.
 func (m *Manager) Evict(ctx context.Context, name string) error {
 	m.mu.Lock()
-	err := m.unloadNamedLocked(name, false, true)
+	err := m.unloadNamedLocked(name, false, evicted)
 	m.mu.Unlock()
 	if err != nil && !m.outlast(ctx, err) {
 		<-ctx.Done()
@@ -126,7 +126,7 @@ func (m *Manager) Evict(ctx context.Context, name string) error {
 	return err
 }
 
-func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {
+func (m *Manager) unloadNamedLocked(name string, dependents bool, how leaving) error {
 	if m.refuse {
 		return backend.Errorf(backend.Unavailable, "Server not ready")
 	}
@@ -143,10 +143,10 @@ func (m *Manager) unloadNamedLocked(name string, dependents, all bool) error {
 			return reason.Related(n, false)
 		}
 	}
-	if all {
+	if how == evicted {
 		names, users = append(names, users...), nil
 	}
-	m.unloadLocked(names, users)
+	m.unloadLocked(names, users, how)
 	return nil
 }
 
@@ -189,23 +189,31 @@ func (m *Manager) unloading(name string) <-chan struct{} {
 
 // unloadLocked takes all versions of the models out of service; users are ensembles
 // that come back with what they lack then.
-func (m *Manager) unloadLocked(names, users []string) {
+func (m *Manager) unloadLocked(names, users []string, how leaving) {
 	old := map[string][]retired{}
 	for _, name := range users {
 		if !slices.Contains(names, name) {
-			old[name] = m.awayLocked(name, true)
+			old[name] = m.awayLocked(name, returns)
 		}
 	}
 	for _, name := range names {
-		old[name] = append(old[name], m.awayLocked(name, false)...)
+		old[name] = append(old[name], m.awayLocked(name, how)...)
 	}
 	m.publishLocked(slices.Concat(names, users)...)
 	m.retireLocked(old)
 }
 
-// awayLocked ends the service of all versions of a model. returns says that it is an
-// ensemble which comes back as it is when its parts do.
-func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
+// leaving is how a model goes.
+type leaving uint8
+
+const (
+	away    leaving = iota // until somebody loads it, and it begins anew
+	returns                // it is an ensemble which comes back as it is when its parts do
+	evicted                // a request brings it back as it is
+)
+
+// awayLocked ends the service of all versions of a model.
+func (m *Manager) awayLocked(name string, how leaving) (old []retired) {
 	e := m.models.entries[name]
 	if e == nil {
 		return nil
@@ -214,7 +222,7 @@ func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
 		old = append(old, e.takeAway(n)...)
 	}
 	switch {
-	case !returns:
+	case how != returns:
 		e.comesBackFrom(nil)
 	case e.snapshot != nil:
 		e.comesBackFrom(e.snapshot)
@@ -224,7 +232,10 @@ func (m *Manager) awayLocked(name string, returns bool) (old []retired) {
 		e.snapshot.Release()
 		e.snapshot = nil
 	}
-	e.parts, e.rules = nil, e.rules.Unloaded()
+	e.parts = nil
+	if how == away {
+		e.rules = e.rules.Unloaded()
+	}
 	if len(e.versions) == 0 {
 		delete(m.models.entries, name) // it never had a version and is not wanted
 	}

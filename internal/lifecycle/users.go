@@ -54,7 +54,7 @@ func (m *Manager) publishFittingLocked(name string) map[string][]retired {
 	gone := map[string][]retired{}
 	for _, user := range m.misfitsLocked(name) {
 		m.log.Error(fmt.Sprintf("ensemble '%s' no longer serves: it does not fit model '%s' as it is now", user, name), "model", user)
-		gone[user] = m.awayLocked(user, true)
+		gone[user] = m.awayLocked(user, returns)
 	}
 	names := []string{name}
 	for user := range gone {
