@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Language models: tokens a second of `genai` with one stream and with several, beside a bare loop over the library's Python API.
 
-`python bench/operate/language.py` makes networks with random weights below build/bench/language, measures by turns, and prints a table. It
-needs bin/neso and, in this interpreter, onnxruntime-genai, onnx and numpy. `--paged` measures models for the library's own engine too.
+`python bench/operate/language.py` makes networks with random weights below build/bench/language, measures by turns, and prints a table.
+Each round has a server and a loop of its own, text by text in turn: a process may be a tenth faster or slower than another of its kind
+for as long as it lives, by where its weights have come to lie. The spread is that of the rounds, the middle half of them.
+
+It needs bin/neso and, in this interpreter, onnxruntime-genai, onnx and numpy. `--paged` measures models for the library's own engine too.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -21,6 +25,7 @@ sys.path[:0] = [str(ROOT / "bench")]
 import servers  # noqa: E402
 
 WORK = ROOT / "build" / "bench" / "language"
+NESO = ROOT / "bin" / "neso"
 PROMPT = (
     "A server keeps models in memory and answers requests. Each request has a prompt, and the model goes on with it"
 )
@@ -39,14 +44,13 @@ def make(name, options):
     return directory
 
 
-def library(directory, tokens, texts):
-    """Tokens a second of the library by itself, one text after the other. Runs in a process of its own."""
+def library(directory, tokens):
+    """A bare loop over the library: for each line that it reads it writes a text, and says how many seconds that took."""
     import onnxruntime_genai as og
 
     model = og.Model(str(directory))
     ids = og.Tokenizer(model).encode(PROMPT)
-    took = 0.0
-    for number in range(texts + 1):
+    for _ in sys.stdin:
         begin = time.perf_counter()
         params = og.GeneratorParams(model)
         params.set_search_options(do_sample=False, max_length=len(ids) + tokens, min_length=len(ids) + tokens)
@@ -54,9 +58,24 @@ def library(directory, tokens, texts):
         generator.append_tokens(ids)
         while not generator.is_done():
             generator.generate_next_token()
-        if number > 0:  # the first one warms up
-            took += time.perf_counter() - begin
-    return tokens * texts / took
+        print(time.perf_counter() - begin, flush=True)
+
+
+@contextlib.contextmanager
+def bare(directory, o):
+    """What has the loop write so many texts, and returns its tokens a second. The process is of its own, and rests between them."""
+    command = [sys.executable, __file__, f"--loop={directory}", f"--tokens={o.tokens}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def loop(texts):
+            took = 0.0
+            for _ in range(texts):
+                process.stdin.write("\n")
+                process.stdin.flush()
+                took += float(process.stdout.readline())
+            return o.tokens * texts / took
+
+        yield loop
 
 
 def stream(server, model, tokens, texts):
@@ -71,26 +90,50 @@ def stream(server, model, tokens, texts):
 
 
 def served(server, model, tokens, texts, clients):
-    stream(server, model, tokens, 1)
     begin = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
         list(pool.map(lambda _: stream(server, model, tokens, texts), range(clients)))
     return clients * texts * tokens / (time.perf_counter() - begin)
 
 
-def measure(server, name, directory, o):
-    """Medians over rounds, in each of which all are measured once, forwards and backwards by turns."""
+@contextlib.contextmanager
+def serving(name):
+    """A server of one of the models."""
+    flags = ["--model-control-mode=explicit", f"--load-model={name}"]
+    environment = {**os.environ, "NESO_PYTHON": sys.executable}
+    server = servers.Server("neso", [NESO, "serve"], environment, WORK / "models", WORK / "server.log", flags)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
-    def loop():
-        command = [sys.executable, __file__, f"--loop={directory}", f"--tokens={o.tokens}", f"--texts={o.texts}"]
-        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    runs = {"library": loop} | {n: lambda n=n: served(server, name, o.tokens, o.texts, n) for n in (1, o.streams)}
-    seen = {key: [] for key in runs}
-    for number in range(o.rounds):
-        for key in list(runs)[:: 1 if number % 2 == 0 else -1]:
-            seen[key].append(runs[key]())
-    return {key: statistics.median(values) for key, values in seen.items()}
+def once(name, directory, o, loop_first):
+    """Tokens a second of one pair of processes."""
+    with contextlib.ExitStack() as stack:
+        if loop_first:
+            loop = stack.enter_context(bare(directory, o))
+            loop(1)
+        server = stack.enter_context(serving(name))
+        served(server, name, o.tokens, 1, 1)
+        if not loop_first:
+            loop = stack.enter_context(bare(directory, o))
+            loop(1)
+        one, alone = [], []
+        for _ in range(o.texts):
+            one.append(served(server, name, o.tokens, 1, 1))
+            alone.append(loop(1))
+        many = served(server, name, o.tokens, o.texts, o.streams) if o.streams > 1 else 0
+        return statistics.median(alone), statistics.median(one), many
+
+
+def measure(name, directory, o):
+    """Medians over rounds, and between what the middle half of them has one stream by the loop."""
+    seen = [once(name, directory, o, number % 2 == 0) for number in range(o.rounds)]
+    shares = sorted(one / alone for alone, one, _ in seen)
+    spread = shares[len(shares) // 4], shares[-1 - len(shares) // 4]
+    return [*(statistics.median(values) for values in zip(*seen)), *spread]
 
 
 def main():
@@ -105,7 +148,7 @@ def main():
     o = p.parse_args()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     if o.loop:
-        print(library(o.loop, o.tokens, o.texts))
+        library(o.loop, o.tokens)
         return
     models = {}
     for title, options in SIZES.items():
@@ -114,22 +157,15 @@ def main():
             if o.paged:
                 models[f"{title}, paged"] = title.split()[0] + "_paged", [*options, "--paged"]
     directories = {title: make(name, options) for title, (name, options) in models.items()}
-    environment = {**os.environ, "NESO_PYTHON": sys.executable}
-    server = servers.Server("neso", [ROOT / "bin" / "neso", "serve"], environment, WORK / "models", WORK / "server.log")
-    server.start()
     result = {}
-    try:
-        print(f"| model | library, 1 | neso, 1 | of the library's | neso, {o.streams} | times the library's |")
-        print("|---|---|---|---|---|---|")
-        for title, directory in directories.items():
-            r = result[title] = measure(server, models[title][0], directory, o)
-            bare, one, many = r["library"], r[1], r[o.streams]
-            print(
-                f"| {title} | {bare:,.0f} | {one:,.0f} | {one / bare:.2f} | {many:,.0f} | {many / bare:.2f} |",
-                flush=True,
-            )
-    finally:
-        server.stop()
+    print(f"| model | library, 1 | neso, 1 | of the library's | neso, {o.streams} | times the library's |")
+    print("|---|---|---|---|---|---|")
+    for title, directory in directories.items():
+        alone, one, many, low, high = result[title] = measure(models[title][0], directory, o)
+        print(
+            f"| {title} | {alone:,.0f} | {one:,.0f} | {one / alone:.2f} ({low:.2f} to {high:.2f}) | {many:,.0f} | {many / alone:.2f} |",
+            flush=True,
+        )
     (WORK / "language.json").write_text(json.dumps(result, indent=1))
 
 
