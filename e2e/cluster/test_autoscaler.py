@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from load import loaded
+from load import IMAGE, loaded
 from release import ADDRESS, ONLY6, RUN, Failed, condition
 from sending import Calls
 
@@ -21,6 +21,7 @@ BEHAVIOR = {
         "policies": [{"type": "Percent", "value": 100, "periodSeconds": 5}],
     }
 }
+PAUSE = "import signal; signal.pause()"
 HPA = {"enabled": True, "minReplicas": 1, "maxReplicas": 4, "cpuUtilization": 100, "behavior": BEHAVIOR}
 
 
@@ -111,7 +112,9 @@ def test_cpu(measured, images, row):
             raise Failed(f"{e}\n{measured.kubectl('describe', 'hpa')}") from None
         return time.monotonic() - begun
 
-    measured.helm(images("one"), {"hpa": HPA})
+    # Containers beside the server have no requests, as a mesh's often have none.
+    beside = {"name": "beside", "image": IMAGE, "imagePullPolicy": "Never", "command": ["python3", "-c", PAUSE]}
+    measured.helm(images("one"), {"hpa": HPA, "extraContainers": [beside]})
     replicas(1)
     with loaded(Calls(clients=1, pause_s=0.1)) as little:
         with loaded(Calls(clients=6, pause_s=0)) as row.load:
