@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 
 import pytest
 from load import IMAGE, loaded
-from release import ADDRESS, ONLY6, RUN, Failed, condition
+from programs import Program, answering, options
+from release import RUN, Failed
 from sending import Calls
 
 PORT = 4443
@@ -25,78 +25,23 @@ PAUSE = "import signal; signal.pause()"
 HPA = {"enabled": True, "minReplicas": 1, "maxReplicas": 4, "cpuUtilization": 100, "behavior": BEHAVIOR}
 
 
-def objects() -> list[dict]:
-    """What leads the API server to the metrics server, which is no pod."""
-    meta = {"name": NAME, "namespace": "kube-system"}
-    ports = [{"name": "https", "port": PORT, "protocol": "TCP"}]
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": meta,
-            "spec": {"ports": [{"name": "https", "port": 443, "targetPort": PORT}]},
-        },
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": meta | {"labels": {"kubernetes.io/service-name": NAME}},
-            "addressType": "IPv6" if ONLY6 else "IPv4",
-            "endpoints": [{"addresses": [ADDRESS], "conditions": {"ready": True}}],
-            "ports": ports,
-        },
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": GROUP},
-            "spec": {
-                "service": {"name": NAME, "namespace": "kube-system"},
-                "group": "metrics.k8s.io",
-                "version": "v1beta1",
-                "insecureSkipTLSVerify": True,
-                "groupPriorityMinimum": 100,
-                "versionPriority": 100,
-            },
-        },
-    ]
-
-
 @pytest.fixture(scope="module")
 def measured(whole, tmp_path_factory):
     """The cluster with Kubernetes' metrics server, on the address of node 1: the autoscaler asks it for the CPU of pods."""
     directory = tmp_path_factory.mktemp("metrics-server")
-    log, conf = directory / "log", os.environ["KUBECONFIG"]
-    options = {
-        "kubeconfig": conf,
-        "authentication-kubeconfig": conf,
-        "authorization-kubeconfig": conf,
-        "bind-address": ADDRESS,
-        "secure-port": PORT,
-        "cert-dir": directory,
+    given = {
+        "kubeconfig": os.environ["KUBECONFIG"],
         "kubelet-certificate-authority": RUN / "pki" / "ca.crt",
         "kubelet-preferred-address-types": "InternalIP",
         "metric-resolution": "10s",
         "kubelet-request-timeout": "5s",
     }
-    command = [RUN / "bin" / "hyper", NAME, *(f"--{k}={v}" for k, v in options.items())]
+    command = [RUN / "bin" / "hyper", NAME, *options(PORT, directory), *(f"--{k}={v}" for k, v in given.items())]
     whole.command("helm", "uninstall", "neso", "--ignore-not-found", "--wait")  # its replicas are not the autoscaler's
-    with log.open("w") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out)
     try:
-        whole.apply(*objects())
-        try:
-            answers = lambda: condition(whole.get("apiservice", GROUP), "Available") == "True"  # noqa: E731
-            whole.until(lambda: server.poll() is not None or answers(), "the metrics server answers")
-            if server.poll() is not None:
-                raise Failed("the metrics server has ended")
-        except Failed as e:
-            raise Failed(f"{e}\n{log.read_text()[-4000:]}") from None
-        yield whole
+        with answering(whole, Program(*command, log=directory / "log"), NAME, GROUP, PORT):
+            yield whole
     finally:
-        whole.kubectl("delete", "apiservice", GROUP, "--ignore-not-found")
-        for kind in ("endpointslice", "service"):
-            whole.kubectl("-n", "kube-system", "delete", kind, NAME, "--ignore-not-found")
-        server.terminate()
-        server.wait(timeout=30)
         whole.command("helm", "uninstall", "neso", "--ignore-not-found", "--wait")
 
 

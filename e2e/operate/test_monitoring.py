@@ -19,6 +19,17 @@ def rules():
     return re.findall(r"^\s*expr: '?(.*?)'?$", (DEPLOY / "prometheus/neso.rules.yaml").read_text(), re.M)
 
 
+def adapted():
+    """What deploy/prometheus/adapter.yaml has the adapter ask for: the series, and the query of it."""
+    text = (DEPLOY / "prometheus/adapter.yaml").read_text()
+    series, queries = (re.findall(rf"{key}: '(.*)'$", text, re.M) for key in ("seriesQuery", "metricsQuery"))
+    assert len(series) == len(queries) > 0
+    return [
+        q.replace("<<.Series>>{<<.LabelMatchers>>}", s).replace("<<.GroupBy>>", "pod")
+        for s, q in zip(series, queries, strict=True)
+    ]
+
+
 def panels():
     board = json.loads((DEPLOY / "grafana/neso.json").read_text())
     return [t["expr"] for p in board["panels"] for t in p.get("targets", [])]
@@ -30,7 +41,7 @@ def test_metrics_are_there(tmp_path):
     with Server(tmp_path) as s:
         assert s.infer("m", X).status == 200
         there = set(NAME.findall(s.metrics()))
-    for expr in rules() + panels():
+    for expr in rules() + panels() + adapted():
         asked = set(NAME.findall(expr))
         assert asked or "up{" in expr, expr
         assert asked <= there, f"{expr}: no server has {asked - there}"
@@ -61,6 +72,7 @@ def test_expressions_are_promql(tmp_path):
     subprocess.run([tool, "test", "rules", "neso.test.yaml"], cwd=tmp_path / "rules", check=True)
     every = [re.sub(r"\$__rate_interval", "5m", e).replace("$", "") for e in panels()]
     lines = ["groups:", "- name: panels", "  rules:"]
+    every += adapted()
     for n, e in enumerate(every):
         lines += [f"  - record: panel_{n}", f"    expr: {json.dumps(e)}"]
     (tmp_path / "panels.yaml").write_text("\n".join(lines) + "\n")

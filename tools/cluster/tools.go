@@ -23,7 +23,7 @@ func (l layout) prepare() error {
 	if _, err := l.buildHyper(); err != nil {
 		return err
 	}
-	_, err := l.unpackDebian()
+	_, err := l.unpackDebian(packages...)
 	return err
 }
 
@@ -106,8 +106,8 @@ func (l layout) kubernetes() (string, error) {
 	return string(m[1]), nil
 }
 
-// unpackDebian returns the directory of Debian's packages.
-func (l layout) unpackDebian() (string, error) {
+// unpackDebian returns the directory of Debian's packages of these names.
+func (l layout) unpackDebian(packages ...string) (string, error) {
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(packages, " "))))[:16]
 	dir := filepath.Join(l.cache, "debian-"+key)
 	if _, err := os.Stat(dir); err == nil {

@@ -24,7 +24,7 @@ func (l layout) up(only6 bool) error {
 	if err != nil {
 		return err
 	}
-	debian, err := l.unpackDebian()
+	debian, err := l.unpackDebian(packages...)
 	if err != nil {
 		return err
 	}
