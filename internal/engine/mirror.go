@@ -276,8 +276,8 @@ func (s *requestCopy) finish(o rollout.Outcome, difference string) {
 // run sends the copy, waits for its answers and compares them.
 func (s *requestCopy) run() {
 	m := s.e.life.Pin(s.route.Plan.Name, s.to)
-	if m == nil {
-		s.giveUp(rollout.Failed)
+	if m == nil { // it has left while the copy waited
+		s.giveUp(rollout.Dropped)
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.e.mirrors.ctx, s.route.Plan.Rules.Mirror.Timeout)

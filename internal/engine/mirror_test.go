@@ -239,3 +239,38 @@ func TestMirrorCountsTexts(t *testing.T) {
 		wantFree(t, e)
 	}
 }
+
+// TestMirrorOfWhatLeaves: copies that wait when their model is unloaded have not been sent,
+// and say nothing of the version that they were for.
+func TestMirrorOfWhatLeaves(t *testing.T) {
+	begun, open := make(chan struct{}, 100), make(chan struct{})
+	echo := &nesotest.Echo{OnExecute: func(_ context.Context, cfg backend.Config, _ *backend.Batch) (bool, error) {
+		if version(&cfg) == 2 {
+			begun <- struct{}{}
+			<-open
+		}
+		return false, nil
+	}}
+	e := ruled(t, echo, "weights: {1: 1}\nmirror: {to: 2, concurrency: 1, queue: 2}")
+	for range 3 {
+		wantServed(t, e, "a", -1, 1)
+	}
+	<-begun
+	live := e.Routings()[0].Live
+	if err := e.Unload(t.Context(), "a", false); err != nil {
+		t.Fatal(err)
+	}
+	close(open)
+	for live.Held.Load() != 0 {
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("%d copies are left", live.Held.Load())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	var want [rollout.Outcomes]int64
+	want[rollout.Equal], want[rollout.Dropped] = 1, 2
+	if got := live.Numbers(0).Mirrored[2]; got != want {
+		t.Errorf("equal, close, different, failed, skipped, dropped: %v, want %v", got, want)
+	}
+}
