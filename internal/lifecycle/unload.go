@@ -113,17 +113,25 @@ func (m *Manager) Unload(name string, dependents bool) error {
 }
 
 // Evict is Unload for who will load each model again that is asked for: the ensembles
-// that go with it do not come back with it. An error comes when the load that was in the
-// way has ended, by then another model may be the one to leave; and when the server stops,
-// at the end of ctx.
+// that go with it do not come back with it. An error comes at once when it has something
+// to do; when the load that was in the way has ended, by then another model may be the one
+// to leave; and when the server stops, at the end of ctx.
 func (m *Manager) Evict(ctx context.Context, name string) error {
 	m.mu.Lock()
 	err := m.unloadNamedLocked(name, false, evicted)
 	m.mu.Unlock()
-	if err != nil && !m.outlast(ctx, err) {
+	if err != nil && !errors.Is(err, errInUse) && !m.outlast(ctx, err) {
 		<-ctx.Done()
 	}
 	return err
+}
+
+// errInUse says that a model is not evicted: a request has come since somebody saw it idle.
+// It might begin a sequence, whose next request would find no model that knows of it.
+var errInUse = errors.New("the model has requests, or sequences that have not ended")
+
+func (m *Manager) inUse(name string) bool {
+	return slices.ContainsFunc(m.Lookup(name), func(v *model.Model) bool { return v.Unfinished() > 0 })
 }
 
 func (m *Manager) unloadNamedLocked(name string, dependents bool, how leaving) error {
@@ -144,6 +152,9 @@ func (m *Manager) unloadNamedLocked(name string, dependents bool, how leaving) e
 		}
 	}
 	if how == evicted {
+		if slices.ContainsFunc(slices.Concat(names, users), m.inUse) {
+			return errInUse
+		}
 		names, users = append(names, users...), nil
 	}
 	m.unloadLocked(names, users, how)

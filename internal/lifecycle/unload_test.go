@@ -336,3 +336,25 @@ func TestUnloaded(t *testing.T) {
 		}
 	})
 }
+
+// TestEvictLeavesWhatIsInUse: a request that comes between the look at an idle model and its
+// eviction keeps it, and so does one for an ensemble that would go with it.
+func TestEvictLeavesWhatIsInUse(t *testing.T) {
+	top := nesotest.Tree(t, map[string]string{
+		"a/config.pbtxt": echoConfig, "a/1/": "", "e/config.pbtxt": ensembleConfig("a"), "e/1/": "",
+	})
+	m := start(t, of(top), &nesotest.Echo{Name: "echo"})
+	if err := m.Load(t.Context(), Request{Name: "e"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "e"} {
+		v := m.Pin(name, -1)
+		if err := m.Evict(t.Context(), "a"); err == nil || !m.serves("a") || !m.serves("e") {
+			t.Errorf("with a request for %s: %v, a serves: %t, e: %t", name, err, m.serves("a"), m.serves("e"))
+		}
+		v.Unpin()
+	}
+	if err := m.Evict(t.Context(), "a"); err != nil || m.serves("a") || m.serves("e") {
+		t.Errorf("idle: %v, a serves: %t, e: %t", err, m.serves("a"), m.serves("e"))
+	}
+}
