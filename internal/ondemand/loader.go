@@ -97,7 +97,8 @@ func New(o Options) *Loader {
 	l := &Loader{
 		o: o, wake: make(chan struct{}, 1), waiters: map[uint64]*waiter{}, known: map[string][]*known{}, measured: map[string]measure{},
 		machine: residency.New(residency.Settings{
-			Limit: o.MemoryLimit, Loads: o.Loads, Waiting: o.MaxWaiting, LeastStay: max(0, o.MinResidency), Words: o.Words,
+			Limit: o.MemoryLimit, Loads: o.Loads, Waiting: o.MaxWaiting, LeastStay: max(0, o.MinResidency), Patience: o.LoadTimeout,
+			Words: o.Words,
 		}),
 	}
 	l.catalogue.list = o.Repository.List

@@ -23,6 +23,9 @@ type Settings struct {
 	// LeastStay is how long a model stays at least once it is in, so that models
 	// that do not fit together do not drive each other out for every request.
 	LeastStay time.Duration
+	// Patience is how long a load or a read counts among Loads, whether it has ended or
+	// not: one that hangs would keep all other models out. 0 is for ever.
+	Patience time.Duration
 	// Words are what texts call settings.
 	Words setting.Words
 }
@@ -103,6 +106,7 @@ type entry struct {
 	since    int64 // when it came in
 	// doomed is one that leaves as soon as the ensembles that use it have.
 	doomed bool
+	left   int64 // when it was doomed, or began to leave
 	// arriving counts those who have been told that it is in, and have not come yet.
 	arriving int
 
@@ -131,7 +135,8 @@ type want struct {
 	name    string
 	since   int64
 	reading bool
-	counts  bool // the read counts against Settings.Loads
+	// blocked is since when models that have not left keep it out; 0 for not so far.
+	blocked int64
 	// waiters are the requests, with the names of the models that have sent them;
 	// empty for one from outside.
 	waiters map[uint64]string
@@ -151,6 +156,7 @@ func (w *want) inside() bool {
 type load struct {
 	members []string
 	inside  bool
+	began   int64
 }
 
 // Counts are what has happened so far.
@@ -171,8 +177,8 @@ type Machine struct {
 	ensembles map[string]*entry
 	wants     map[string]*want
 	loads     map[string]*load
-	reads     int // that run and count against Settings.Loads
-	waiting   int // requests from outside that wait
+	reads     map[string]int64 // when those began that run and count against Settings.Loads
+	waiting   int              // requests from outside that wait
 	counts    Counts
 }
 
@@ -181,7 +187,7 @@ func New(o Settings) *Machine {
 	o.Loads, o.Waiting = max(1, o.Loads), max(1, o.Waiting)
 	return &Machine{
 		o: o, models: map[string]*entry{}, here: map[string]*entry{}, ensembles: map[string]*entry{},
-		wants: map[string]*want{}, loads: map[string]*load{},
+		wants: map[string]*want{}, loads: map[string]*load{}, reads: map[string]int64{},
 	}
 }
 
@@ -289,11 +295,9 @@ type Sketch struct {
 // Read ends a read that Step has asked for: of the model and of the parts of it that
 // are not known.
 func (m *Machine) Read(name string, sketches []Sketch) {
+	delete(m.reads, name)
 	if w := m.wants[name]; w != nil && w.reading {
-		if w.counts {
-			m.reads--
-		}
-		w.reading, w.counts = false, false
+		w.reading = false
 		if len(w.waiters) == 0 {
 			delete(m.wants, name)
 		}

@@ -29,7 +29,7 @@ type player struct {
 
 // TestTranscripts plays testdata/*.txt, with these events:
 //
-//	machine [limit=N] [loads=N] [waiting=N] [stay=D]
+//	machine [limit=N] [loads=N] [waiting=N] [stay=D] [patience=D]
 //	model NAME [bytes=N] [parts=A,B] [pin] [idle=D] [priority=N]     what reading it shows
 //	at TIME                       it is that late; nothing else happens
 //	want NAME [by=CALLER]         a request waits; ids count from 1
@@ -62,7 +62,8 @@ func (p *player) event(words []string) {
 	case "machine":
 		p.m = New(Settings{
 			Limit: int64(transcript.Number(o["limit"], 0)), Loads: transcript.Number(o["loads"], 1),
-			Waiting: transcript.Number(o["waiting"], 100), LeastStay: transcript.Duration(o["stay"]), Words: setting.Options,
+			Waiting: transcript.Number(o["waiting"], 100), LeastStay: transcript.Duration(o["stay"]), Patience: transcript.Duration(o["patience"]),
+			Words: setting.Options,
 		})
 		p.now, p.next, p.sketches, p.looks = 0, 0, map[string]Sketch{}, map[string]Look{}
 		return

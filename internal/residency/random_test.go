@@ -300,8 +300,8 @@ func TestRandom(t *testing.T) {
 		if len(w.open) > 0 {
 			w.fatalf("seed %d: nobody tells %v", seed, w.open)
 		}
-		if t := w.m.Totals(); t.Waiting != 0 || w.m.waiting != 0 || w.m.reads != 0 || len(w.m.loads) != 0 {
-			w.fatalf("seed %d: %+v is left, %d waiting, %d reads", seed, t, w.m.waiting, w.m.reads)
+		if t := w.m.Totals(); t.Waiting != 0 || w.m.waiting != 0 || len(w.m.reads) != 0 || len(w.m.loads) != 0 {
+			w.fatalf("seed %d: %+v is left, %d waiting, %d reads", seed, t, w.m.waiting, len(w.m.reads))
 		}
 	}
 }

@@ -48,6 +48,9 @@ const (
 	glance = 20 * time.Millisecond
 	// check is the same while there is too much memory in use and nobody waits.
 	check = time.Second
+	// hold is how long memory is kept for a model that others keep out, while those who come
+	// behind it wait; and how long one that leaves is relied on to have left soon.
+	hold = 10 * time.Second
 )
 
 // step is one Step.
@@ -64,6 +67,7 @@ type step struct {
 // 0 for never. look is asked about models that are in.
 func (m *Machine) Step(now int64, look func(name string) Look) (actions []Action, next int64) {
 	s := &step{Machine: m, now: now, look: look, looks: map[string]Look{}}
+	s.reprieve()
 	for _, e := range m.here {
 		if e.state == In {
 			e.bytes, e.measured = cmp.Or(s.see(e.name).Bytes, e.files), true
@@ -150,9 +154,8 @@ func (s *step) serve(w *want) bool {
 		return false
 	}
 	if !e.read {
-		w.reading, w.counts = true, !inside
-		if w.counts {
-			s.reads++
+		if w.reading = true; !inside {
+			s.reads[w.name] = s.now
 		}
 		s.do(Action{Kind: Read, Name: w.name, Inside: inside})
 		return true
@@ -175,16 +178,16 @@ func (s *step) serve(w *want) bool {
 			out = append(out, part)
 		}
 	}
-	ok, hopeless := s.room(need, likely, members, inside)
+	ok, hopeless := s.room(w, need, likely, members)
 	if hopeless != nil {
 		s.counts.RefusedMemory++
 		s.tell(w, s.noRoom(w.name, need, *hopeless), nil)
 		return true
 	}
 	if !ok {
-		return false
+		return s.late(w)
 	}
-	l := &load{inside: inside}
+	l := &load{inside: inside, began: s.now}
 	used, _ := s.used()
 	for _, part := range out {
 		if !part.measured && len(part.parts) == 0 && used+likely <= s.o.Limit {
@@ -198,16 +201,33 @@ func (s *step) serve(w *want) bool {
 	return true
 }
 
-// running counts the loads and reads for requests from outside.
+// running counts the loads and reads for requests from outside, but for those that have
+// lasted for so long that others need not wait for them.
 func (s *step) running() int {
-	n := s.reads
+	n := 0
+	count := func(began int64) {
+		switch over := began + int64(s.o.Patience); {
+		case s.o.Patience <= 0:
+			n++
+		case s.now < over:
+			n++
+			s.again(over)
+		}
+	}
+	for _, began := range s.reads {
+		count(began)
+	}
 	for _, l := range s.loads {
 		if !l.inside {
-			n++
+			count(l.began)
 		}
 	}
 	return n
 }
+
+// late reports whether a model has been kept out for so long that those who come behind
+// it need not wait any more.
+func (s *step) late(w *want) bool { return w.blocked != 0 && s.now-w.blocked >= int64(hold) }
 
 // members returns a model with all that it is made of, sorted.
 func (m *Machine) members(name string) []string {
@@ -224,13 +244,13 @@ func (m *Machine) members(name string) []string {
 }
 
 // used is what all models have, or are about to have; promised is the part of it that
-// is being given back.
-func (m *Machine) used() (used, promised int64) {
-	for _, e := range m.here {
+// is being given back. A model that has been leaving for long may do so for hours.
+func (s *step) used() (used, promised int64) {
+	for _, e := range s.here {
 		if e.state != Out {
 			used += e.bytes
 		}
-		if e.state == Leaving || e.doomed {
+		if (e.state == Leaving || e.doomed) && s.now-e.left < int64(hold) {
 			promised += e.bytes
 		}
 	}
@@ -252,15 +272,18 @@ func (s *step) typical() int64 {
 // room reports whether there is memory for a load, and begins to make it: for what the
 // models need at least, and as far as it can be had for what they are likely to need.
 // hopeless is how many bytes stand in the way for good, where that is so.
-func (s *step) room(need, likely int64, members []string, inside bool) (ok bool, hopeless *int64) {
+func (s *step) room(w *want, need, likely int64, members []string) (ok bool, hopeless *int64) {
 	if s.o.Limit <= 0 || likely == 0 {
 		return true, nil
+	}
+	if s.late(w) {
+		likely = need
 	}
 	used, promised := s.used()
 	if used+likely <= s.o.Limit {
 		return true, nil
 	}
-	var stays int64
+	inside, stays := w.inside(), int64(0)
 	for _, e := range s.here {
 		if e.state != Out && (s.stays(e) || slices.Contains(members, e.name) || inside && s.stuck(e.name)) {
 			stays += e.bytes
@@ -273,10 +296,14 @@ func (s *step) room(need, likely int64, members []string, inside bool) (ok bool,
 	if used+need <= s.o.Limit {
 		return true, nil
 	}
-	if s.evict(used-promised+need-s.o.Limit, members, ForMemory) {
-		return false, nil // what leaves is enough: its end is an event
+	if w.blocked == 0 {
+		w.blocked = s.now
 	}
-	s.again(s.now + int64(glance))
+	if s.evict(used-promised+need-s.o.Limit, members, ForMemory, s.late(w)) {
+		s.again(s.now + int64(hold)) // what leaves is enough, and its end an event, if it ends
+	} else {
+		s.again(s.now + int64(glance))
+	}
 	return false, nil
 }
 

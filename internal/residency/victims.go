@@ -14,12 +14,17 @@ type group struct {
 }
 
 // evict has models leave until that many bytes are free, or are about to be, and
-// reports whether they will be. spare are not to leave.
-func (s *step) evict(lack int64, spare []string, why Reason) bool {
+// reports whether they will be. spare are not to leave. With whole none leaves where all
+// that could would not be enough.
+func (s *step) evict(lack int64, spare []string, why Reason, whole bool) bool {
 	if lack <= 0 {
 		return true
 	}
-	for _, g := range s.victims(spare) {
+	victims := s.victims(spare)
+	if whole && yield(victims) < lack {
+		return false
+	}
+	for _, g := range victims {
 		if g.model.doomed || g.model.state != In { // with another group
 			continue
 		}
@@ -29,6 +34,20 @@ func (s *step) evict(lack int64, spare []string, why Reason) bool {
 		}
 	}
 	return false
+}
+
+// yield is how much memory comes back when all of these leave.
+func yield(victims []group) (bytes int64) {
+	seen := map[*entry]bool{}
+	for _, g := range victims {
+		for _, e := range append([]*entry{g.model}, g.users...) {
+			if e.state == In && !e.doomed && !seen[e] {
+				seen[e] = true
+				bytes += e.bytes
+			}
+		}
+	}
+	return bytes
 }
 
 // victims returns what may leave now, in the order in which it does: lower priorities
@@ -81,7 +100,7 @@ func (s *step) dismiss(g group, why Reason) (bytes int64) {
 		case len(s.users(e.name)) == 0:
 			s.remove(e, why)
 		default:
-			e.doomed = true
+			e.doomed, e.left = true, s.now
 		}
 		bytes += e.bytes
 	}
@@ -95,7 +114,18 @@ func (s *step) remove(e *entry, why Reason) {
 		s.counts.EvictedForMemory++
 	}
 	s.move(e, Leaving, why)
+	e.left = s.now
 	s.do(Action{Kind: Evict, Name: e.name, Why: why})
+}
+
+// reprieve has those stay of the doomed that are used again: an ensemble that was to leave
+// before them has not, or somebody has loaded another one.
+func (s *step) reprieve() {
+	for _, e := range s.here {
+		if e.doomed && slices.ContainsFunc(s.users(e.name), func(user *entry) bool { return user.state != Leaving && !user.doomed }) {
+			e.doomed = false
+		}
+	}
 }
 
 // finish has the doomed leave whose ensembles are gone, unless somebody wants them
@@ -160,7 +190,7 @@ func (s *step) shrink() {
 		return
 	}
 	used, promised := s.used()
-	if over := used - promised - s.o.Limit; over > 0 && !s.evict(over, nil, ForMemory) {
+	if over := used - promised - s.o.Limit; over > 0 && !s.evict(over, nil, ForMemory, false) {
 		s.again(s.now + int64(check))
 	}
 }
