@@ -1,9 +1,9 @@
 #!/bin/bash
-# The tests end to end, in three tracks beside each other: they mostly wait for what
+# The tests end to end, in four tracks beside each other: they mostly wait for what
 # they started. The others are told when the first has ended.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-tracks=("operate" "hostile protocol scheduling" "backends capi differential java perf")
+tracks=("operate" "hostile protocol scheduling" "backends capi differential java perf" "ship")
 # What is in none is no test, or is run by scripts/frameworks.sh, make gpu-check or make e2e-cluster.
 for path in e2e/*/test_*.py; do
   suite=${path#e2e/} suite=${suite%%/*}
@@ -20,14 +20,14 @@ tests() {
   # shellcheck disable=SC2086 # a list of directories
   .venv/bin/python -m pytest -q -rs $(printf 'e2e/%s ' $1)
 }
-for i in 1 2; do
+for ((i = 1; i < ${#tracks[@]}; i++)); do
   mkdir -m 755 "$aside/$i" # one pytest takes another's directory from other users
   PYTEST_DEBUG_TEMPROOT=$aside/$i tests "${tracks[i]}" >"$aside/$i/log" 2>&1 &
   pids+=($!)
 done
 tests "${tracks[0]}"
 code=$?
-for i in 1 2; do
+for ((i = 1; i < ${#tracks[@]}; i++)); do
   wait "${pids[i - 1]}" || code=1
   cat "$aside/$i/log"
 done

@@ -133,7 +133,7 @@ def test_rust(servers, tmp_path):
     (tmp_path / "src").mkdir()
     for name, file in (("toml", "Cargo.toml"), ("rust", "src/main.rs")):
         (tmp_path / file).write_text(next(t for n, t in blocks("rust-client.md") if n == name))
-    shutil.copy(ROOT / "e2e" / "operate" / "rust-client.lock", tmp_path / "Cargo.lock")
+    shutil.copy(ROOT / "e2e" / "ship" / "rust-client.lock", tmp_path / "Cargo.lock")
     fetched = shell("cargo fetch --quiet --locked", tmp_path)
     if fetched.returncode != 0:
         assert "lock file" not in fetched.stderr, fetched.stderr
@@ -176,7 +176,7 @@ def test_rust_grpc(servers, tmp_path):
     (tmp_path / "build.rs").write_text(rust[1])
     (tmp_path / "src" / "main.rs").write_text(rust[2])
     (tmp_path / "Cargo.toml").write_text([t for n, t in blocks(page) if n == "toml"][1])
-    shutil.copy(ROOT / "e2e" / "operate" / "rust-grpc.lock", tmp_path / "Cargo.lock")
+    shutil.copy(ROOT / "e2e" / "ship" / "rust-grpc.lock", tmp_path / "Cargo.lock")
     built("bin/neso proto > inference.proto", tmp_path)
     fetched = shell("cargo fetch --quiet --locked", tmp_path)
     if fetched.returncode != 0:
