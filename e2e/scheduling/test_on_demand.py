@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import queue
+import shutil
 import signal
 import subprocess
 import threading
@@ -17,7 +18,7 @@ from bls import ask, value, write
 from onnx import helper, numpy_helper
 from repository import Gate, Sent, X, answer, ensemble, identity_model, metric, python_model, until
 from sequences import ACCUMULATE, Grpc, add_model
-from server import BINARY, Server, descendants
+from server import BINARY, ROOT, Server, descendants
 
 ON_DEMAND = "--model-control-mode=on-demand"
 LARGE = "self.x = b'x' * (100 << 20)"  # with the interpreter 130 MB
@@ -346,6 +347,20 @@ def test_a_step_back_outlasts_an_eviction(tmp_path):
         assert s.post("/v2/repository/models/bad/unload").status == 200
         assert s.post("/v2/repository/models/bad/load").status == 200
         assert "stepped_back" not in s.get("/v2/repository/models/bad/rollout").json
+
+
+def test_vectors_of_one_request_for_a_model_that_is_out(tmp_path):
+    """Whether its model is known or not: all texts of a request go to the version that the weights give it once."""
+    shutil.copytree(ROOT / "examples" / "openai" / "letters", tmp_path / "letters")
+    shutil.copytree(tmp_path / "letters" / "1", tmp_path / "letters" / "2")
+    with (tmp_path / "letters" / "config.pbtxt").open("a") as f:
+        f.write("version_policy { all { } }\n")
+    (tmp_path / "letters" / "rollout.yaml").write_text("weights: {1: 1, 2: 1}\n")
+    with Server(tmp_path, "--openai=true", ON_DEMAND, "--on-demand-idle-secs=1") as s:
+        for _ in range(2):
+            reply = s.post("/v1/embeddings", {"model": "letters", "input": ["a", "b", "c"] * 40})
+            assert reply.status == 200, reply
+            assert until(lambda: index(s).get("letters") == ("UNAVAILABLE", "evicted: idle"))
 
 
 def test_a_limit_below_one_model(tmp_path):

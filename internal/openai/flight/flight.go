@@ -169,6 +169,10 @@ func (f *Flight) make(text []byte) (*call, *backend.Error) {
 		return nil, mixed(f.o.Model)
 	}
 	req := pin.NewRequest(sink)
+	if a := &f.o.Ask; req.Route != nil && a.Version == -1 && a.Label == "" && !a.Chosen {
+		// The model was not loaded when the version was to be chosen. The others go there too.
+		a.Version, a.Chosen, a.Reason = req.ModelVersion, true, req.Route.Reason
+	}
 	req.Times.Receive = f.o.Came
 	req.Ctx = ctx
 	var d jsonwire.Decoder
