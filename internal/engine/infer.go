@@ -173,7 +173,7 @@ func (p Pin) NewRequest(sink infer.Sink) *infer.Request {
 func (e *Engine) endRequest(r *infer.Request, external bool) {
 	m := r.Owner.(*model.Model)
 	e.recent.Ended(r)
-	if r.Route != nil {
+	if r.Route != nil && !r.Abandoned {
 		e.routed(r)
 	}
 	if r.Abandoned {
@@ -188,6 +188,9 @@ func (e *Engine) endRequest(r *infer.Request, external bool) {
 // execution may never come back: neither the server's stop nor that of its model
 // waits for it. Its inputs and their bytes stay taken.
 func (e *Engine) abandonRequest(r *infer.Request, external bool) {
+	if r.Route != nil {
+		e.routed(r) // nobody knows when it ends
+	}
 	r.Abandoned = true
 	r.Owner.(*model.Model).Abandon(true)
 	if external {

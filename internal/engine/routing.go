@@ -131,16 +131,20 @@ func (e *Engine) refused(r *infer.Request, copied *requestCopy, err error) {
 	}
 }
 
-// routed takes the end of a request that has been answered. One that nobody waited for
-// says nothing of its version.
+// routed takes the end of a request that has been answered. One that its client gave up
+// says nothing of its version, but that there was no answer until then.
 func (e *Engine) routed(r *infer.Request) {
 	if r.Times.End == 0 {
 		return
 	}
-	switch _, why := r.Failure(); why {
-	case infer.NoFailure:
-		e.judge(r, false, time.Duration(r.Times.End-r.Times.Start))
-	case infer.Canceled:
+	took := time.Duration(r.Times.End - r.Times.Start)
+	switch _, why := r.Failure(); {
+	case why == infer.NoFailure:
+		e.judge(r, false, took)
+	case why == infer.Canceled || r.Unheard():
+		if s := r.Route.Plan.Rules.StepBack; s != nil && s.MaxLatency > 0 && took > s.MaxLatency && r.Times.Response == 0 {
+			e.judge(r, false, took)
+		}
 	default:
 		e.judge(r, true, 0)
 	}

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/nesotest"
 	"github.com/nesoserve/neso/internal/rollout"
 	"github.com/nesoserve/neso/tensor"
@@ -243,4 +245,55 @@ func TestOneChoiceForManyRequests(t *testing.T) {
 		t.Fatalf("a version that is gone: %v, %v", p.route, err)
 	}
 	p.Unpin()
+}
+
+// askUntil asks version 2, and gives up once it is at work; it returns when the request has ended.
+func askUntil(t *testing.T, e *Engine, begun <-chan struct{}) {
+	t.Helper()
+	p, err := e.Resolve(t.Context(), "a", 2, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sink := infer.NewSingle()
+	r := p.NewRequest(sink)
+	r.Inputs, r.Ctx, r.Times.Start = []tensor.Tensor{input(2)}, ctx, backend.Now()
+	go func() {
+		if err := e.Infer(r); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-begun
+	cancel()
+	if resp, failed := sink.Wait(); failed == nil {
+		resp.Release()
+		t.Error("it is answered")
+	}
+	for p.Model.Inflight() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestStepsBackForWhoGivesUp: a request that its client gave up is no error of the version
+// that worked on it, whatever that says then; but it is one that took too long if it did.
+func TestStepsBackForWhoGivesUp(t *testing.T) {
+	for bounds, want := range map[string]bool{
+		"max_error_rate: 0": false, "max_error_rate: 0, max_latency: 1h": false, "max_error_rate: 0, max_latency: 1us": true,
+	} {
+		begun := make(chan struct{})
+		echo := &nesotest.Echo{OnExecute: func(_ context.Context, cfg backend.Config, b *backend.Batch) (bool, error) {
+			if version(&cfg) != 2 {
+				return false, nil
+			}
+			close(begun)
+			<-b.Requests[0].Ctx.Done()
+			return false, errors.New("nobody waits")
+		}}
+		e := ruled(t, echo, "weights: {1: 1, 2: 1}\nstep_back: {from: 2, min_requests: 1, "+bounds+"}")
+		askUntil(t, e, begun)
+		if got := e.Routings()[0].Plan.Stepped != nil; got != want {
+			t.Errorf("%s: stepped back: %t, want %t", bounds, got, want)
+		}
+	}
 }

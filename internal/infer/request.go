@@ -82,8 +82,10 @@ type Request struct {
 	told  int // responses that were counted, empty ones too
 	fail  *backend.Error
 	why   Reason
-	kept  []*tensor.Buffer
-	left  atomic.Bool // the payer does not count the request any more
+	// unheard says that nobody waited for the answer any more when it failed.
+	unheard bool
+	kept    []*tensor.Buffer
+	left    atomic.Bool // the payer does not count the request any more
 }
 
 // Times are the points a request passes, in the clock of backend.Now; 0 means

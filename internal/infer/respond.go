@@ -40,7 +40,7 @@ func (r *Request) Respond(resp *backend.Response, final bool) error {
 		if resp.Err != nil {
 			resp.Release()
 			if r.fail == nil {
-				r.fail = resp.Err
+				r.fail, r.unheard = resp.Err, r.Cancelled()
 				if r.why == NoFailure {
 					r.why = Backend
 				}
@@ -115,6 +115,10 @@ func (r *Request) Ended() bool { return r.ended.Load() }
 // Failure returns the first error that was given as a response, and why; nil
 // for a success. For use in Finish and after.
 func (r *Request) Failure() (*backend.Error, Reason) { return r.fail, r.why }
+
+// Unheard reports whether nobody waited for the answer any more when the first error was
+// given, whatever that says: it may be that of a model that has seen it.
+func (r *Request) Unheard() bool { return r.unheard }
 
 // Responses returns how many responses were given so far.
 func (r *Request) Responses() int { return r.seen }
