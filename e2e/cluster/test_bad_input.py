@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import urllib.request
 
@@ -240,7 +241,8 @@ def test_families(whole, install, row, service, families):
     if not set(families) <= {"6" if ":" in a else "4" for a in inside}:
         with pytest.raises(Failed, match=r"spec\.(ipFamilies|ipFamilyPolicy)") as refused:
             install({"service": service})
-        row.note(f"this cluster has {', '.join(inside)} alone: `{str(refused.value).splitlines()[-1][:300]}`")
+        said = re.search(r"spec\.ipFamil.*", str(refused.value))[0].replace("|", "/")
+        row.note(f"this cluster has {', '.join(inside)} alone: `{said[:300]}`")
         return
     install({"service": service})
     whole.until(lambda: len(whole.ready(RELEASE)) == 1, "the pod is ready")
