@@ -373,9 +373,16 @@ func (m *Machine) end(now int64, name string, in func(name string) bool) {
 
 // Unloaded ends an eviction that Step has asked for: the memory is given back.
 func (m *Machine) Unloaded(name string) {
-	if e := m.entry(name); e.state == Leaving {
-		m.move(e, Out, e.why)
+	e := m.entry(name)
+	if e.state != Leaving {
+		return
 	}
+	if e.why == ForIdle {
+		m.counts.EvictedForIdle++
+	} else {
+		m.counts.EvictedForMemory++
+	}
+	m.move(e, Out, e.why)
 }
 
 // Kept ends one that was not possible just now.

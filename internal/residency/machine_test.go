@@ -202,3 +202,24 @@ func TestPausesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestEvictionsThatAreNone: what could not leave has not been evicted.
+func TestEvictionsThatAreNone(t *testing.T) {
+	m := New(Settings{Limit: 100})
+	m.Sync(1, []Resident{{Name: "a"}, {Name: "b"}})
+	look := func(string) Look { return Look{Bytes: 60} }
+	for range 2 {
+		if actions, _ := m.Step(2, look); len(actions) != 1 || actions[0].Kind != Evict || actions[0].Name != "a" {
+			t.Fatalf("got %+v", actions)
+		}
+		m.Kept("a")
+	}
+	if n := m.Totals().EvictedForMemory; n != 0 {
+		t.Errorf("%d evictions, want none", n)
+	}
+	_, _ = m.Step(3, look)
+	m.Unloaded("a")
+	if n := m.Totals().EvictedForMemory; n != 1 {
+		t.Errorf("%d evictions, want 1", n)
+	}
+}

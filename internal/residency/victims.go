@@ -108,11 +108,6 @@ func (s *step) dismiss(g group, why Reason) (bytes int64) {
 }
 
 func (s *step) remove(e *entry, why Reason) {
-	if why == ForIdle {
-		s.counts.EvictedForIdle++
-	} else {
-		s.counts.EvictedForMemory++
-	}
 	s.move(e, Leaving, why)
 	e.left = s.now
 	s.do(Action{Kind: Evict, Name: e.name, Why: why})
