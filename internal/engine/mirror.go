@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -122,6 +123,7 @@ type requestCopy struct {
 	bytes   int64 // on the ledger
 	answers [][]tensor.Tensor
 	over    bool // nothing more is to be seen of the client's request
+	counted sync.Once
 	ended   sync.Once
 }
 
@@ -266,11 +268,16 @@ func (s *requestCopy) finish(o rollout.Outcome, difference string) {
 		}
 		s.e.admission.ledger.Give(ledger.In, s.bytes)
 		s.route.Live.Held.Add(-1)
-		s.route.Live.Mirrored(s.to, o, difference)
+		s.count(o, difference)
 		if s.of != nil {
 			s.e.mirrors.copyEnded(s, o)
 		}
 	})
+}
+
+// count counts what has become of a copy, once.
+func (s *requestCopy) count(o rollout.Outcome, difference string) {
+	s.counted.Do(func() { s.route.Live.Mirrored(s.to, o, difference) })
 }
 
 // run sends the copy, waits for its answers and compares them.
@@ -292,6 +299,7 @@ func (s *requestCopy) run() {
 		r.Inputs[i].Retain()
 	}
 	r.Owner, r.ModelName, r.ModelVersion, r.Internal = m, m.Config().Name, m.Version(), true
+	r.Background, r.Detached = true, true // its timeout is watched here
 	r.OnAbandoned = s.e.abandonInternal
 	if d := m.Config().Dynamic; d != nil && d.PriorityLevels > 0 {
 		r.Priority = d.PriorityLevels // behind those that somebody waits for
@@ -302,8 +310,11 @@ func (s *requestCopy) run() {
 		s.finish(rollout.Failed, "the copy failed: "+err.Error())
 		return
 	}
-	<-sink.done
+	late := s.await(ctx, sink)
 	o, difference := sink.result()
+	if late != "" {
+		o, difference = rollout.Failed, late
+	}
 	if o == rollout.Failed && s.e.mirrors.ctx.Err() != nil {
 		o, difference = rollout.Dropped, ""
 	}
@@ -312,6 +323,22 @@ func (s *requestCopy) run() {
 			"difference", difference)
 	}
 	s.finish(o, difference)
+}
+
+// await waits until a copy is done, and returns what there is to say of one that has taken
+// too long. It counts that at once: the model may not heed that it is to end.
+func (s *requestCopy) await(ctx context.Context, sink *comparison) (late string) {
+	select {
+	case <-sink.done:
+		return ""
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		late = "the copy failed: it has taken longer than " + s.route.Plan.Rules.Mirror.Timeout.String()
+		s.count(rollout.Failed, late)
+	}
+	<-sink.done
+	return late
 }
 
 // endCopy lets go of the version that a copy was for.

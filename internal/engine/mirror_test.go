@@ -274,3 +274,29 @@ func TestMirrorOfWhatLeaves(t *testing.T) {
 		t.Errorf("equal, close, different, failed, skipped, dropped: %v, want %v", got, want)
 	}
 }
+
+// TestMirrorOfWhatHangs: a copy that goes on beyond its timeout, whatever is said to it, has
+// failed by then; what it holds stays counted until it ends.
+func TestMirrorOfWhatHangs(t *testing.T) {
+	open := make(chan struct{})
+	echo := &nesotest.Echo{OnExecute: func(_ context.Context, cfg backend.Config, _ *backend.Batch) (bool, error) {
+		if version(&cfg) == 2 {
+			<-open
+		}
+		return false, nil
+	}}
+	e := ruled(t, echo, "weights: {1: 1}\nmirror: {to: 2, timeout: 1ms}")
+	wantServed(t, e, "a", -1, 1)
+	if got := mirrored(t, e, 1); got != "failed" {
+		t.Errorf("got %s", got)
+	}
+	r := e.Routings()[0]
+	if n := r.Live.Held.Load(); n != 1 || r.Numbers.Difference != "the copy failed: it has taken longer than 1ms" {
+		t.Errorf("%d copies are held, the last difference is %q", n, r.Numbers.Difference)
+	}
+	close(open)
+	wantFree(t, e)
+	if got := mirrored(t, e, 1); got != "failed" {
+		t.Errorf("in the end %s", got)
+	}
+}
