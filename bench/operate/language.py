@@ -63,17 +63,14 @@ def library(directory, tokens):
 
 @contextlib.contextmanager
 def bare(directory, o):
-    """What has the loop write so many texts, and returns its tokens a second. The process is of its own, and rests between them."""
+    """What has the loop write a text, and returns its tokens a second. The process is of its own, and rests between them."""
     command = [sys.executable, __file__, f"--loop={directory}", f"--tokens={o.tokens}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
-        def loop(texts):
-            took = 0.0
-            for _ in range(texts):
-                process.stdin.write("\n")
-                process.stdin.flush()
-                took += float(process.stdout.readline())
-            return o.tokens * texts / took
+        def loop():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return o.tokens / float(process.stdout.readline())
 
         yield loop
 
@@ -114,16 +111,16 @@ def once(name, directory, o, loop_first):
     with contextlib.ExitStack() as stack:
         if loop_first:
             loop = stack.enter_context(bare(directory, o))
-            loop(1)
+            loop()
         server = stack.enter_context(serving(name))
         served(server, name, o.tokens, 1, 1)
         if not loop_first:
             loop = stack.enter_context(bare(directory, o))
-            loop(1)
+            loop()
         one, alone = [], []
         for _ in range(o.texts):
             one.append(served(server, name, o.tokens, 1, 1))
-            alone.append(loop(1))
+            alone.append(loop())
         many = served(server, name, o.tokens, o.texts, o.streams) if o.streams > 1 else 0
         return statistics.median(alone), statistics.median(one), many
 
