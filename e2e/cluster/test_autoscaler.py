@@ -7,7 +7,7 @@ import time
 
 import pytest
 from load import IMAGE, loaded
-from programs import Program, answering, options
+from nodeprograms import Program, answering, options
 from release import RUN, Failed
 from sending import Calls
 
@@ -45,26 +45,33 @@ def measured(whole, tmp_path_factory):
         whole.command("helm", "uninstall", "neso", "--ignore-not-found", "--wait")
 
 
+def replicas(cluster, number: int, limit: float, seen=str) -> float:
+    """Waits until so many are ready, and no others are there; the seconds it took. A failure tells what is seen then, too."""
+    begun = time.monotonic()
+    met = lambda: len(cluster.endpoints()) == number == len(cluster.pods())  # noqa: E731
+    try:
+        cluster.until(met, f"{number} replicas", limit)
+    except Failed as e:
+        raise Failed(f"{e}\n{cluster.kubectl('describe', 'hpa')}\n{seen()}") from None
+    return time.monotonic() - begun
+
+
+def there_and_back(cluster, row, few: Calls, many: Calls, limit: float, seen=str) -> None:
+    """From 1 replica to 4 while many clients send, and back to 1 when few do."""
+    replicas(cluster, 1, limit, seen)
+    with loaded(few) as little:
+        with loaded(many) as row.load:
+            up = replicas(cluster, 4, limit, seen)
+        down = replicas(cluster, 1, limit, seen)
+    row.load.clean()
+    little.clean()
+    row.note(f"4 ready after {up:.0f} s of load, 1 left {down:.0f} s after its end")
+
+
 def test_cpu(measured, images, row):
     """The autoscaler follows the CPU that requests take, from 1 replica to 4, and back to 1"""
-
-    def replicas(number: int) -> float:
-        begun = time.monotonic()
-        met = lambda: len(measured.endpoints()) == number == len(measured.pods())  # noqa: E731
-        try:
-            measured.until(met, f"{number} replicas", limit=180)
-        except Failed as e:
-            raise Failed(f"{e}\n{measured.kubectl('describe', 'hpa')}") from None
-        return time.monotonic() - begun
 
     # Containers beside the server have no requests, as a mesh's often have none.
     beside = {"name": "beside", "image": IMAGE, "imagePullPolicy": "Never", "command": ["python3", "-c", PAUSE]}
     measured.helm(images("one"), {"hpa": HPA, "extraContainers": [beside]})
-    replicas(1)
-    with loaded(Calls(clients=1, pause_s=0.1)) as little:
-        with loaded(Calls(clients=6, pause_s=0)) as row.load:
-            up = replicas(4)
-        down = replicas(1)
-    row.load.clean()
-    little.clean()
-    row.note(f"4 ready after {up:.0f} s of load, 1 left {down:.0f} s after its end")
+    there_and_back(measured, row, few=Calls(clients=1, pause_s=0.1), many=Calls(clients=6, pause_s=0), limit=180)

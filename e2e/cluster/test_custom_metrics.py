@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
-from load import loaded
-from programs import Program, answering, options
-from release import HERE, RUN, Failed
+from nodeprograms import Program, answering, options
+from release import HERE, RUN
 from sending import Calls
 from server import ROOT
-from test_autoscaler import BEHAVIOR
+from test_autoscaler import BEHAVIOR, there_and_back
 from watching import PORT, Targets, ask, found, prometheus
 
 CUSTOM = "v1beta1.custom.metrics.k8s.io"
@@ -90,34 +88,11 @@ def adapter(whole, watched, tmp_path):
         yield p
 
 
-def replicas(cluster, number: int, limit: float = 240) -> float:
-    """Waits until so many are ready, and no others are there; the seconds it took."""
-    begun = time.monotonic()
-    met = lambda: len(cluster.endpoints()) == number == len(cluster.pods())  # noqa: E731
-    try:
-        cluster.until(met, f"{number} replicas", limit)
-    except Failed as e:
-        raise Failed(f"{e}\n{cluster.kubectl('describe', 'hpa')}\n{ask('nv_inference_request_duration_us')}") from None
-    return time.monotonic() - begun
-
-
-def there_and_back(cluster, row) -> None:
-    """From 1 replica to 4 while many clients send, and back to 1 when few do."""
-    replicas(cluster, 1)
-    with loaded(FEW) as few:
-        with loaded(MANY) as row.load:
-            up = replicas(cluster, 4)
-        down = replicas(cluster, 1)
-    row.load.clean()
-    few.clean()
-    row.note(f"4 ready after {up:.0f} s of load, 1 left {down:.0f} s after its end")
-
-
 def test_adapter(whole, adapter, released, slow, row):
     """The autoscaler follows `neso_requests_running`, which prometheus-adapter has by deploy/prometheus, from 1 replica to 4 and back"""
     metrics = {"cpuUtilization": None, "podMetrics": {"neso_requests_running": EACH}}
     whole.helm(slow, {"hpa": {"enabled": True, "minReplicas": 1, "maxReplicas": 4, "behavior": BEHAVIOR, **metrics}})
-    there_and_back(whole, row)
+    there_and_back(whole, row, FEW, MANY, limit=240, seen=lambda: ask("nv_inference_request_duration_us"))
     offered = json.loads(whole.kubectl("get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"))["resources"]
     names = {r["name"] for r in offered}
     assert {"pods/neso_requests_running", "pods/neso_instances_busy"} <= names, names

@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import yaml
-from programs import Program
+from nodeprograms import Program
 from release import RUN, Cluster, at, name
 
 PORT = 9090
