@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -98,7 +99,7 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 		return err
 	}
 	l = r.watchdog.Watch(httpService, l, s.HTTP.ReusePort)
-	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), cmp.Or(s.HTTP.HeaderTimeout, s.HTTP.ReadTimeout), r.log); err != nil {
+	if l, err = s.HTTP.secure(l, r.log); err != nil {
 		return err
 	}
 	if s.HTTP.Transport == transportLibrary {
@@ -114,6 +115,12 @@ func (s *Server) openHTTP(ctx context.Context, r *running) error {
 	return nil
 }
 
+// secure puts TLS over a listener of HTTP, if it is asked for: a handshake may take as
+// long as the headers of a request.
+func (h *HTTP) secure(l net.Listener, log *slog.Logger) (net.Listener, error) {
+	return listen.Secure(l, (*listen.TLS)(h.TLS), cmp.Or(h.HeaderTimeout, h.ReadTimeout), log)
+}
+
 // openAdmin opens the listener of administrators, if there is one.
 func (s *Server) openAdmin(ctx context.Context, r *running) error {
 	if s.AdminAddress == "" {
@@ -124,7 +131,7 @@ func (s *Server) openAdmin(ctx context.Context, r *running) error {
 		return fmt.Errorf("admin address: %w", err)
 	}
 	l = r.watchdog.Watch("Admin Service", l, false)
-	if l, err = listen.Secure(l, (*listen.TLS)(s.HTTP.TLS), cmp.Or(s.HTTP.HeaderTimeout, s.HTTP.ReadTimeout), r.log); err != nil {
+	if l, err = s.HTTP.secure(l, r.log); err != nil {
 		return err
 	}
 	r.admin = r.api.HTTPServer()

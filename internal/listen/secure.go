@@ -101,7 +101,7 @@ func (l *secure) greet(c net.Conn) {
 	cancel()
 	// One that speaks no TLS gets its answer from the HTTP server.
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); err != nil && !plain {
-		linger(c)
+		Linger(c)
 	}
 	l.mu.Lock()
 	delete(l.greeting, c)
@@ -128,16 +128,16 @@ func (l *secure) Close() error {
 	return l.Listener.Close()
 }
 
-// The bounds of linger.
+// The bounds of Linger.
 const (
 	lingerTime = time.Second
 	maxLinger  = 8 << 20
 )
 
-// linger ends what the peer of c reads, and reads what it still sends, for at most a
+// Linger ends what the peer of c reads, and reads what it still sends, for at most a
 // second: closed over that, a connection would be reset, and its last words lost. It
 // does nothing where c has not two halves.
-func linger(c net.Conn) {
+func Linger(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok {
 		return

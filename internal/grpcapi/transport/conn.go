@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/nesoserve/neso/internal/grpcapi/transport/flow"
 	"github.com/nesoserve/neso/internal/grpcapi/transport/header"
 	"github.com/nesoserve/neso/internal/ledger"
+	"github.com/nesoserve/neso/internal/listen"
 	"github.com/nesoserve/neso/internal/rawsocket"
 )
 
@@ -82,7 +82,7 @@ type conn struct {
 // without reading is stopped by that.
 const maxOut = 1 << 20
 
-// errHello is for what is no HTTP/2.
+// errHello is for what is no HTTP/2, or has failed to be TLS.
 var errHello = errors.New("transport: not a connection of gRPC")
 
 // serve is the life of the connection.
@@ -107,7 +107,7 @@ func (c *intake) end(err error) {
 	if fault, ok := errors.AsType[*connError](err); ok {
 		c.farewell(fault)
 	} else if errors.Is(err, errHello) {
-		c.linger()
+		listen.Linger(c.nc)
 	}
 	c.close()
 	c.mu.Lock()
@@ -207,15 +207,7 @@ func (c *intake) farewell(fault *connError) {
 		c.changed.Wait()
 	}
 	c.mu.Unlock()
-	c.linger()
-}
-
-// linger reads what a client still sends, for a while.
-func (c *conn) linger() {
-	_ = c.nc.SetDeadline(time.Now().Add(farewellTime))
-	if c.closeWrite() {
-		_, _ = io.CopyN(io.Discard, c.nc, maxLinger)
-	}
+	listen.Linger(c.nc)
 }
 
 // closeWrite ends what the client reads. It reports whether that was possible: not
@@ -225,11 +217,8 @@ func (c *conn) closeWrite() bool {
 	return ok && half.CloseWrite() == nil
 }
 
-// farewellTime bounds farewell, and linger with maxLinger in bytes.
-const (
-	farewellTime = time.Second
-	maxLinger    = 8 << 20
-)
+// farewellTime bounds farewell.
+const farewellTime = time.Second
 
 // close ends the connection: its calls are cancelled, nothing is written any
 // more. Later calls have no effect.
