@@ -570,8 +570,10 @@ def address_space(pid):
 
 def test_a_cache_that_cannot_grow(tmp_path):
     """A text that there is no memory for waits for the others, or is refused where there are none: it ends nobody."""
-    huge = Reference(export(tmp_path / "huge" / "1", "--context=262144"))
-    row = 262144 * 512  # bytes of keys and values of the longest text
+    huge = Reference(export(tmp_path / "huge" / "1", "--context=1048576"))
+    # Bytes of keys and values of the longest text: half of them, which are left below, are more than what
+    # the process itself may want on the way (an arena of Go's heap takes 64 MiB of addresses).
+    row = 1048576 * 512
 
     def wanted(prompt, n):
         return huge.text(huge.write(prompt, n, min_length=n + len(huge.tokenizer.encode(prompt))))
@@ -592,7 +594,7 @@ def test_a_cache_that_cannot_grow(tmp_path):
             reply = connection.getresponse()
             lines = [reply.readline().decode()]
             stop = '{"stop": ["e"]}'
-            long = pool.submit(generate, s, "huge", text_input="x", max_tokens=262000, sampling_parameters=stop)
+            long = pool.submit(generate, s, "huge", text_input="x", max_tokens=1048000, sampling_parameters=stop)
             lines += reply.read().decode().splitlines()
             connection.close()
             assert not [line for line in lines if "error" in line], long.result()

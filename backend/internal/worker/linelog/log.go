@@ -15,6 +15,8 @@ const (
 	// tailLines and tailBytes bound what is kept of the output for the day the
 	// worker dies.
 	tailLines, tailBytes = 5, 1 << 10
+	// crashLines bounds the stacks that a crash of Go prints after its reason.
+	crashLines = 4096
 )
 
 // Log writes what a worker prints into the log, line by line, and
@@ -25,6 +27,10 @@ type Log struct {
 	part   []byte // a line without its end
 	mu     sync.Mutex
 	tail   []string
+	// crash is why Go ended the process, as it said before the stacks of all its
+	// goroutines, after is how many lines ago.
+	crash string
+	after int
 	// tracing says that a trace is awaited, stack is what came of it.
 	tracing bool
 	stack   []string
@@ -99,21 +105,31 @@ func (l *Log) line(b []byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if strings.HasPrefix(text, "fatal error: ") || strings.HasPrefix(text, "panic: ") {
+		l.crash, l.after = text, 0
+	} else if l.after++; l.after > crashLines {
+		l.crash = ""
+	}
 	if len(l.tail) == tailLines {
 		l.tail = append(l.tail[:0], l.tail[1:]...)
 	}
 	l.tail = append(l.tail, text)
 }
 
-// last returns the last lines, at most tailBytes of them.
+// last returns the last lines, at most tailBytes of them, below what Go said
+// when it ended the process: the stacks after that push it out of them.
 func (l *Log) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := strings.Join(l.tail, "\n")
-	if len(s) > tailBytes {
-		s = "…" + strings.ToValidUTF8(s[len(s)-tailBytes:], "")
+	var crash string
+	if l.crash != "" && l.after >= len(l.tail) {
+		crash = strings.ToValidUTF8(l.crash[:min(len(l.crash), tailBytes/2)], "") + "\n…\n"
 	}
-	return s
+	s, room := strings.Join(l.tail, "\n"), tailBytes-len(crash)
+	if len(s) > room {
+		s = "…" + strings.ToValidUTF8(s[len(s)-room:], "")
+	}
+	return crash + s
 }
 
 // WithOutput adds the last lines of a process to what happened to it.

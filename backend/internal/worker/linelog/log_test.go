@@ -57,3 +57,22 @@ func (r *stringsReader) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// TestWhyGoEndedIt: the stacks of a crash are longer than what is kept of the output, and its reason stands before them.
+func TestWhyGoEndedIt(t *testing.T) {
+	stacks := strings.Repeat("goroutine 1 [running]:\nmain.main()\n", 20)
+	for _, c := range []struct{ name, output, want string }{
+		{"no crash", "a\nb\nc\nd\ne\nf\n", "b\nc\nd\ne\nf"},
+		{"in the tail", "a\npanic: no\n\nb\n", "a\npanic: no\nb"},
+		{"stacks", "a\nfatal error: out of memory\n" + stacks, "fatal error: out of memory\n…\nmain.main()\n"},
+		{"the last of two", "panic: one\nfatal error: two\n" + stacks, "fatal error: two\n…\nmain.main()\n"},
+		{"long ago", "panic: caught\n" + strings.Repeat("x\n", crashLines+1), "x\nx\nx\nx\nx"},
+		{"bounded", "panic: " + strings.Repeat("é", tailBytes) + "\n" + strings.Repeat(strings.Repeat("y", 400)+"\n", 5), "panic: é"},
+	} {
+		l := New(nil)
+		l.write([]byte(c.output))
+		if got := l.last(); !strings.HasPrefix(got, c.want) || len(got) > tailBytes+len("…") {
+			t.Errorf("%s: %d bytes: got %q, want %q", c.name, len(got), got, c.want)
+		}
+	}
+}
