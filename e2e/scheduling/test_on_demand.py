@@ -349,6 +349,52 @@ def test_a_step_back_outlasts_an_eviction(tmp_path):
         assert "stepped_back" not in s.get("/v2/repository/models/bad/rollout").json
 
 
+def test_a_version_that_does_not_load_leaves_those_that_were_in(tmp_path):
+    """What is put on the disk while a model is out, and cannot be loaded, takes nothing from clients that were served before."""
+    every = "version_policy { all { } }"
+    python_model(tmp_path, "latest", 1, add=1)
+    python_model(tmp_path, "ruled", 1, add=1, extra=every)
+    rules = tmp_path / "ruled" / "rollout.yaml"
+    rules.write_text("labels: {stable: 1}\nweights: {stable: 1}\n")
+    ensemble(tmp_path, "around", "latest")
+    with Server(tmp_path, ON_DEMAND, "--on-demand-idle-secs=1") as s:
+
+        def states(name):
+            told = s.post("/v2/repository/index").json
+            return {m["version"]: (m["state"], m["reason"]) for m in told if m["name"] == name}
+
+        def out(name):
+            return until(lambda: states(name)["1"] == ("UNAVAILABLE", "evicted: idle"))
+
+        def version(name):
+            reply = s.infer(name, X)
+            return reply.json["model_version"] if reply.status == 200 else reply.error
+
+        assert version("latest") == version("ruled") == version("around") == "1"
+        assert out("around") and out("latest") and out("ruled")
+        for name in ("latest", "ruled"):
+            python_model(tmp_path, name, 2, init='raise RuntimeError("no weights")', extra=every * (name == "ruled"))
+        rules.write_text("labels: {stable: 1, canary: 2}\nweights: {stable: 1, canary: 1}\n")
+        for _ in range(2):
+            assert version("latest") == "1" and version("ruled") == "1"
+            assert s.post("/v2/models/ruled/versions/stable/infer", X).json["model_version"] == "1"
+            one, two = states("ruled")["1"], states("ruled")["2"]
+            assert one[0] == "READY" and two[0] == "UNAVAILABLE" and "no weights" in two[1], (one, two)
+            assert out("latest") and out("ruled")
+        assert version("around") == "1"  # brings its step with it
+        assert "'latest' comes back with the versions that it had when it left, [1]" in s.log()
+        # Who asks for a load is told, and the model stays as it is.
+        failed = s.post("/v2/repository/models/latest/load")
+        assert failed.status == 400 and "no weights" in failed.error, failed
+        assert version("latest") == "1"
+        # What is mended comes in with the next load.
+        assert out("around") and out("latest") and out("ruled")
+        for name in ("latest", "ruled"):
+            python_model(tmp_path, name, 2, add=2, extra=every * (name == "ruled"))
+        assert version("latest") == "2"
+        assert s.post("/v2/models/ruled/versions/canary/infer", X).json["model_version"] == "2"
+
+
 def test_vectors_of_one_request_for_a_model_that_is_out(tmp_path):
     """Whether its model is known or not: all texts of a request go to the version that the weights give it once."""
     shutil.copytree(ROOT / "examples" / "openai" / "letters", tmp_path / "letters")

@@ -26,6 +26,9 @@ type Request struct {
 	// Nested marks a request of a model, which may itself be loading: it needs no
 	// load thread, since the one that waits for it may hold the last.
 	Nested bool
+	// Back brings a model back that was evicted, or an ensemble with such parts: versions
+	// that it did not have then, and that cannot be loaded, leave it those that it had.
+	Back bool
 	// bare leaves out what the models of an ensemble's steps make of a faulty one:
 	// they are being read for that.
 	bare bool
@@ -172,7 +175,7 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 			return reason.OfAbsent(p.name, part, err)
 		}
 		defer m.unclaim(part)
-		sub, err := m.poll(Request{Name: part, Nested: p.nested})
+		sub, err := m.poll(Request{Name: part, Nested: p.nested, Back: p.back})
 		if err != nil {
 			if len(path) == 1 {
 				p.effects.unread = err
@@ -292,6 +295,9 @@ func (m *Manager) apply(p *plan) error {
 	}
 	opened := m.openAll(p, wanted, changes)
 	if err := m.failed(p, opened); err != nil {
+		if had := m.had(p, opened); had != nil {
+			return m.applyAsItWas(p, had, err)
+		}
 		p.tried() // the peer makes the ensembles of what serves on anew for that, too
 		return err
 	}

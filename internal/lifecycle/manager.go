@@ -118,6 +118,8 @@ type entry struct {
 	snapshot *repository.Snapshot
 	// parts are the models that an ensemble is made of.
 	parts []string
+	// had are the versions with which the model was evicted.
+	had []int64
 	// pulled says that an ensemble brought the model in, and not who asked for it.
 	pulled bool
 	// wants are the parts of the ensemble that was tried last, loaded or not.

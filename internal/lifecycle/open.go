@@ -24,6 +24,8 @@ type plan struct {
 	nested   bool
 	bare     bool // see Request
 	again    bool // see Request
+	back     bool // see Request
+	asItWas  bool // it has the versions and the rules that it had when it was evicted
 	snapshot *repository.Snapshot
 	draft    *draft.Draft
 	policy   modelconfig.VersionPolicy
@@ -80,7 +82,7 @@ func (m *Manager) poll(r Request) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{name: r.Name, nested: r.Nested, bare: r.bare, again: r.again, snapshot: snapshot}
+	p := &plan{name: r.Name, nested: r.Nested, bare: r.bare, again: r.again, back: r.Back, snapshot: snapshot}
 	if err := m.configure(p); err != nil {
 		if p.ensemble && !r.bare {
 			err = m.explain(p, err)

@@ -17,6 +17,9 @@ func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 	m.mu.Lock()
 	now := m.models.entry(p.name).rules
 	m.mu.Unlock()
+	if p.asItWas {
+		return now, now.CheckVersions(p.name, serve)
+	}
 	next, err := now.Read(p.name, p.snapshot.Rollout)
 	if err == nil && !p.takesBack {
 		err = next.CheckVersions(p.name, serve)

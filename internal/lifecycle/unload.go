@@ -229,7 +229,11 @@ func (m *Manager) awayLocked(name string, how leaving) (old []retired) {
 	if e == nil {
 		return nil
 	}
+	e.had = nil
 	for _, n := range e.numbers() {
+		if how == evicted && e.versions[n].state == Ready {
+			e.had = append(e.had, n)
+		}
 		old = append(old, e.takeAway(n)...)
 	}
 	switch {

@@ -61,7 +61,7 @@ func (l *Loader) read(name string) {
 }
 
 func (l *Loader) load(name string, inside bool) {
-	err := l.o.Life.Load(l.ctx, lifecycle.Request{Name: name, Nested: inside})
+	err := l.o.Life.Load(l.ctx, lifecycle.Request{Name: name, Nested: inside, Back: true})
 	if err != nil {
 		if l.ctx.Err() == nil {
 			l.catalogue.refreshed(name) // it may be gone: the next request is told so
