@@ -2,7 +2,7 @@
 
     python bench/operate/scale.py [--report bench/SCALE.md] [--models 1000] [--connections 10000]
 
-What is here is measured with real servers; what follows for 200 replicas is arithmetic, in docs/operate/scale.md. Memory is the
+What is here is measured with real servers; what follows for a fleet on many machines is arithmetic, in docs/operate/scale.md. Memory is the
 resident size of the server and its workers, shared pages once (PSS); the kernel's buffers of sockets are not in it.
 """
 
@@ -26,7 +26,7 @@ import sockets  # noqa: E402
 from buckets import Bucket  # noqa: E402
 from server import BINARY, Reply, Server  # noqa: E402
 
-REPLICAS = 200
+HERDS = ((8, 40), (200, 200))  # replicas, and requests that the bucket answers in a second
 CONFIG = """backend: "%s"
 max_batch_size: 8
 input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
@@ -230,33 +230,61 @@ def bucket(top: Path, count: int, out: list) -> None:
             time.sleep(10)
             looks = b.counts["LIST"] / -(-2 * count // 1000)  # pages of 1,000
             out.append(f"| polling each second, for 10 s: {looks:.0f} looks | 10 | {counts(b)} |")
-    herd(top, out)
-
-
-def herd(top: Path, out: list) -> None:
-    replicas, models, rate = 8, 40, 40
-    local = repository(top / "herd", models)
-    with Bucket(rate) as b:
-        b.upload(local)
-        servers = []
-        begin = time.perf_counter()
-        try:
-            for i in range(replicas):
-                servers.append(Server(b.uri, env=b.env, wait=False, log=top / f"herd-{i}"))
-            with ThreadPoolExecutor(replicas) as pool:
-                ready = sorted(pool.map(lambda s: (s.wait_ready(300), time.perf_counter() - begin)[1], servers))
-        finally:
-            for s in servers:
-                s.stop()
-        asked = sum(n for kind, n in b.counts.items() if kind != "throttled")
     out += [
         "",
-        f"{replicas} replicas with empty caches start at once from a bucket of {models} models that answers {rate} requests a second and "
-        f"refuses the others with `SlowDown`: all became ready, the first after {ready[0]:.1f} s, the last after {ready[-1]:.1f} s; "
-        f"{asked:,} requests were answered ({asked / replicas:.0f} for each replica), {b.counts['throttled']:,} refused. "
-        f"At {rate} requests a second {asked:,} take {asked / rate:.1f} s.",
+        "Replicas with empty caches start at once from a bucket of 40 models, 80 objects, that refuses with `SlowDown` what is "
+        "beyond its rate; all became ready, and each answered a request.",
         "",
+        "| replicas | the bucket's requests/s | first ready, s | last ready, s | answered | take at that rate, s | refused | MiB each |",
+        "|---|---|---|---|---|---|---|---|",
     ]
+    for replicas, rate in HERDS:
+        herd(top, out, replicas, rate)
+
+
+def herd(top: Path, out: list, replicas: int, rate: int) -> None:
+    """A fleet with empty caches starts at once from a bucket that answers rate requests a second."""
+    models = 40
+    local = repository(top / f"herd-{replicas}", models)
+    with Bucket(rate) as b, contextlib.ExitStack() as stack:
+        b.upload(local)
+        b.counts.clear()
+        begin = time.perf_counter()
+        servers = []
+        for i in range(replicas):
+            # Below the ports that the system gives to the replicas' connections to the bucket, one of which could have been ours.
+            ports = tuple(20_000 + 3 * i + k for k in range(3))
+            servers.append(Server(b.uri, env=b.env, wait=False, log=top / f"herd-{replicas}-{i}", ports=ports))
+            stack.callback(servers[-1].stop)
+        ready = readiness(servers, begin, patience=300)
+        answers = [s.post("/v2/models/model_0039/infer", BODY).status for s in servers]
+        if set(answers) != {200}:
+            raise RuntimeError(f"answers of {replicas} replicas: {answers}")
+        memory = statistics.mean(pss(s) for s in servers)
+        asked = sum(n for kind, n in b.counts.items() if kind != "throttled")
+        refused = b.counts["throttled"]
+    out += [
+        f"| {replicas} | {rate} | {ready[0]:.1f} | {ready[-1]:.1f} | {asked:,} | {asked / rate:.1f} | {refused:,} | {memory:.1f} |",
+    ]
+
+
+def readiness(servers: list, begin: float, patience: float) -> list:
+    """The seconds after which each became ready, sorted. They are asked in turn: as many threads would be a load of their own."""
+    times, waiting = [], list(servers)
+    while waiting:
+        for s in list(waiting):
+            if s.process.poll() is not None:
+                raise RuntimeError(f"a replica ended with {s.process.returncode}:\n{s.log()}")
+            with contextlib.suppress(OSError):
+                if s.get("/v2/health/ready").status == 200:
+                    times.append(time.perf_counter() - begin)
+                    waiting.remove(s)
+        if time.perf_counter() - begin > patience:
+            raise RuntimeError(
+                f"{len(waiting)} of {len(servers)} replicas are not ready after {patience:.0f} s:\n{waiting[0].log()}"
+            )
+        time.sleep(0.1)
+    return times
 
 
 def main() -> None:
