@@ -93,6 +93,32 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestWhyAServerRefuses: in TLS 1.3 the request is on its way when the server says that it wants a
+// certificate, and cannot always be written.
+func TestWhyAServerRefuses(t *testing.T) {
+	ca, pair := certificates(t)
+	a := start(t, func(s *neso.Server) { s.HTTP.TLS = &neso.TLS{Cert: pair, Key: pair, ClientCA: ca} })
+	config, err := client.TLSFiles{CA: ca}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := client.New("https://" + a["http"])
+	to.TLS = config
+	to = open(t, to)
+	errs := make(chan error, 200)
+	for range cap(errs) {
+		go func() {
+			_, err := to.Ready(t.Context())
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; err == nil || !strings.HasSuffix(err.Error(), "/v2/health/ready\": remote error: tls: certificate required") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.json")
 	text := fmt.Sprintf(`{"keys": [{"name": "k", "sha256": "%x", "scopes": ["infer", "read"]}]}`, sha256.Sum256([]byte("secret")))

@@ -34,7 +34,7 @@ func pool(connections int) *http.Transport {
 		MaxIdleConnsPerHost:   1024, // as many as there were requests at once
 		MaxConnsPerHost:       connections,
 		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
+		TLSHandshakeTimeout:   handshakeTime,
 		ExpectContinueTimeout: time.Second,
 		WriteBufferSize:       64 << 10,
 		ReadBufferSize:        64 << 10,
@@ -45,9 +45,9 @@ func openHTTP(c *Client, limit int64) *overHTTP {
 	h := &overHTTP{c: c, do: c.HTTP, limit: limit}
 	if h.do == nil {
 		t := pool(c.Connections)
-		t.TLSClientConfig = c.TLS
 		dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: c.KeepAlive}
-		t.DialContext = dialer.DialContext
+		t.DialContext, t.DialTLSContext = dialer.DialContext, dialTLS(dialer.DialContext, c.TLS)
+		t.TLSClientConfig = c.TLS // where a proxy is between
 		h.do = &http.Client{Transport: t}
 	}
 	return h
@@ -139,7 +139,7 @@ func (h *overHTTP) send(ctx context.Context, method, path string, header http.He
 	}
 	resp, err := h.do.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, plain(err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

@@ -240,7 +240,7 @@ func api(o *options.Options, d *drive.Dialer, headers [][2]string, host string) 
 	c := client.New(d.Address)
 	if d.TLS != nil {
 		c = client.New("https://" + d.Address)
-		c.HTTP = &http.Client{Transport: &http.Transport{TLSClientConfig: d.TLS.Clone(), ForceAttemptHTTP2: false}}
+		c.TLS = d.TLS.Clone()
 	}
 	c.Header = http.Header{}
 	for _, h := range headers {
@@ -262,6 +262,9 @@ func reached(o *options.Options, err error) error {
 		return fmt.Errorf("no server answers at %s: %s", o.URL, text)
 	}
 	if bad, ok := errors.AsType[*url.Error](err); ok {
+		if alert, ok := errors.AsType[*net.OpError](bad.Err); ok && alert.Op == "remote error" {
+			return fmt.Errorf("the server at %s refuses the connection: %w", o.URL, alert)
+		}
 		return fmt.Errorf("the server at %s does not speak HTTP, or not this way: %w", o.URL, bad.Err)
 	}
 	if f, ok := errors.AsType[*drive.Failure](err); ok && f.Broken {
