@@ -15,9 +15,6 @@ PYTHON   = .venv/bin/python
 # not be compiled, a tenth of the time. Flags of the user's stay.
 FLAGS   := -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS := $(filter-out $(FLAGS),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(FLAGS)
-# As by default: where Python must not keep what it has compiled, tests that import a
-# framework compile it anew for each process, a fifth of all that tests compute.
-export PYTHONDONTWRITEBYTECODE :=
 LINT     = .tools/bin/golangci-lint
 VET      = .tools/bin/vet
 # How long the tests of one Go package may take: the longest take a minute, on a

@@ -7,6 +7,9 @@ set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
 venv=.venv-frameworks
+# As by default: otherwise each process of a test compiles the framework that it
+# imports anew, a fifth of all that tests compute.
+export PYTHONDONTWRITEBYTECODE=
 
 if ! [ "$venv/.stamp" -nt scripts/requirements-frameworks.txt ]; then
   # A disk that these fill fails the tests that run beside them.

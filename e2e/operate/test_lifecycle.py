@@ -6,6 +6,7 @@ import base64
 import concurrent.futures
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -154,15 +155,31 @@ def test_reload_loses_no_request(tmp_path):
         threads = [threading.Thread(target=load, args=(s,)) for _ in range(3)]
         for t in threads:
             t.start()
-        for add in (10, 20, 30):
-            python_model(tmp_path, "m", add=add)
-            assert s.post("/v2/repository/models/m/load").status == 200
-            assert answer(s, "m") == 1 + add  # the new one answers as soon as the load has
-            assert until(lambda add=add: 1 + add in answers or failures), failures[:3]
-        stop.set()
-        for t in threads:
-            t.join()
+        try:
+            for add in (10, 20, 30):
+                python_model(tmp_path, "m", add=add)
+                assert s.post("/v2/repository/models/m/load").status == 200
+                assert answer(s, "m") == 1 + add  # the new one answers as soon as the load has
+                assert until(lambda add=add: 1 + add in answers or failures), failures[:3]
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
     assert not failures and answers <= {1, 11, 21, 31}, (failures[:3], answers)
+
+
+def test_reload_within_a_second(tmp_path):
+    """What Python has compiled of a model.py is not taken for that of another one of the same size and second."""
+    python_model(tmp_path, "m", add=10)
+    file = tmp_path / "m" / "1" / "model.py"
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    options = ("--model-control-mode=explicit", "--load-model=m")
+    with Server(tmp_path, *options, env={"PYTHONDONTWRITEBYTECODE": ""}) as s:
+        assert answer(s, "m") == 11
+        for add in (20, 30):
+            python_model(tmp_path, "m", add=add)
+            os.utime(file, ns=(10**18, 10**18 + add))
+            assert s.post("/v2/repository/models/m/load").status == 200 and answer(s, "m") == 1 + add
 
 
 def test_failed_reload_keeps_the_old(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -13,6 +14,18 @@ from neso_runtime.errors import TritonModelException
 from .modelconfig import ModelConfig
 
 CLASS = "TritonPythonModel"
+
+
+class _Anew(importlib.machinery.SourceFileLoader):
+    """Compiles the source at each load.
+
+    Byte code that Python has kept counts as that of any source of the same size and second: a model that was
+    changed and loaded twice within a second would go on as it was.
+    """
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def import_model(path: str, directory: str, version_directory: str, version: str) -> type:
@@ -34,7 +47,7 @@ def import_model(path: str, directory: str, version_directory: str, version: str
         parent.__path__ = [folder]
         sys.modules[package] = parent
     name = f"{package}.{os.path.basename(path)[:-3]}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Anew(name, path))
     if spec is None or spec.loader is None:
         raise TritonModelException(f"Python model file '{path}' cannot be imported")
     module = importlib.util.module_from_spec(spec)
