@@ -240,7 +240,7 @@ func api(o *options.Options, d *drive.Dialer, headers [][2]string, host string) 
 	c := client.New(d.Address)
 	if d.TLS != nil {
 		c = client.New("https://" + d.Address)
-		c.TLS = d.TLS.Clone()
+		c.HTTP = &http.Client{Transport: &http.Transport{TLSClientConfig: d.TLS.Clone(), ForceAttemptHTTP2: false}}
 	}
 	c.Header = http.Header{}
 	for _, h := range headers {
