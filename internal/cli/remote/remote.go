@@ -101,9 +101,6 @@ func (r *remote) explain(err error) error {
 	if bad, is := errors.AsType[*url.Error](err); is && !ok && (bad.Op == "parse" || strings.Contains(bad.Err.Error(), "no Host")) {
 		return fmt.Errorf("--url %s: expected HOST:PORT, a URL, or unix:/path: %w", r.url, bad.Err)
 	}
-	if ok && failed.Op == "remote error" {
-		return err // an alert of TLS, which says more
-	}
 	if bad, is := errors.AsType[*url.Error](err); is && notHTTP(bad.Err) {
 		return fmt.Errorf("the server at %s does not speak HTTP, or not this way: --url names another port", r.url)
 	}
