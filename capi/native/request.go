@@ -30,10 +30,10 @@ type request struct {
 	inputs   []input
 	memory   block // of C: what its inputs have that is not in shared memory
 
-	idAt            uintptr // in memory, for its view
-	id, correlation object.Text
-	trace           handle.Handle // 0 before it is asked for
-	parameters      []parameter
+	id          uintptr // in memory: the same place for who reads its view and who asks
+	correlation object.Text
+	trace       handle.Handle // 0 before it is asked for
+	parameters  []parameter
 
 	lookedAt bool // by a batching library, which may do nothing but read it
 
@@ -87,7 +87,7 @@ func newRequest(in *instance, of *host.Request) *request {
 	for k := range of.Inputs {
 		place += r.inputs[k].describe(place, in.shapeTensors[of.Inputs[k].Name], of.BatchSize)
 	}
-	r.idAt = place
+	r.id = place
 	id := unsafe.Slice((*byte)(at(place)), len(of.ID)+1)
 	id[copy(id, of.ID)] = 0
 	r.handle = requests.New(r)
@@ -110,7 +110,6 @@ func (r *request) free() {
 		s.free()
 	}
 	endTrace(r.trace)
-	r.id.Free()
 	r.correlation.Free()
 	for k := range r.parameters {
 		p := &r.parameters[k]
@@ -226,7 +225,7 @@ func TRITONBACKEND_RequestRelease(h C.uintptr_t, flags C.uint32_t) C.uintptr_t {
 
 //export neso_asked_TRITONBACKEND_RequestId
 func neso_asked_TRITONBACKEND_RequestId(h, id C.uintptr_t) C.uintptr_t {
-	return requestOf(h, func(r *request) C.uintptr_t { text(id, &r.id, r.of.ID); return 0 })
+	return requestOf(h, func(r *request) C.uintptr_t { put(id, r.id); return 0 })
 }
 
 //export neso_asked_TRITONBACKEND_RequestCorrelationId

@@ -88,7 +88,7 @@ func (r *request) show() {
 		v.output_names[k] = C.uintptr_t(r.instance.model.named(name))
 	}
 	v.inputs, v.outputs, v.parameters = C.uint32_t(len(r.inputs)), C.uint32_t(len(r.of.Requested)), C.uint32_t(len(r.parameters))
-	v.flags, v.timeout, v.id = C.uint32_t(r.of.Flags), C.uint64_t(r.of.Timeout), C.uintptr_t(r.idAt)
+	v.flags, v.timeout, v.id = C.uint32_t(r.of.Flags), C.uint64_t(r.of.Timeout), C.uintptr_t(r.id)
 	v.correlation, v.numbered, v.traced = C.uint64_t(r.of.Correlation.Number), 0, 0
 	if r.of.Correlation.Text == "" {
 		v.numbered = 1
