@@ -188,9 +188,9 @@ build/images/clients.tar: .venv/.stamp
 kserve: bin/cluster build build/images/kserve-storage.tar build/images/kserve-frameworks.tar build/kserve/.stamp ## KServe for make e2e-cluster; ten minutes, once
 	bin/cluster kserve
 
-# What test_custom_metrics.py needs: Prometheus, and its adapter for Kubernetes' autoscaler.
+# What test_custom_metrics.py needs: Prometheus, its adapter for Kubernetes' autoscaler, KEDA.
 .PHONY: scalers
-scalers: bin/cluster ## autoscalers by metrics for make e2e-cluster; six minutes of one processor, once
+scalers: bin/cluster ## autoscalers by metrics for make e2e-cluster; fifteen minutes of one processor, once
 	bin/cluster scalers
 
 build/images/kserve-%.tar: e2e/cluster/images/%.txt .venv/.stamp $(wildcard build/images/neso-python-amd64.tar)

@@ -23,18 +23,22 @@ def found() -> Path | None:
 
 
 class Targets:
-    """The pods of a release, by HTTP, with the labels that Prometheus' operator gives them. Debian's cannot ask the API server."""
+    """The pods of a release, by HTTP, with the labels that Prometheus' operator gives them. Debian's Prometheus cannot ask the API server.
+
+    It also has a metric of its own, `demand`, which a test sets: what a queue or a gateway would say of requests that wait.
+    """
 
     def __init__(self, cluster: Cluster, release: str = "neso"):
-        self.cluster, self.release = cluster, release
+        self.cluster, self.release, self.demand = cluster, release, 0.0
         targets = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                text, kind = targets.answer(self.path)
                 self.send_response(200)
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", kind)
                 self.end_headers()
-                self.wfile.write(targets.answer().encode())
+                self.wfile.write(text.encode())
 
             def log_message(self, *_) -> None:
                 pass
@@ -43,7 +47,9 @@ class Targets:
         self.address = f"127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever)
 
-    def answer(self) -> str:
+    def answer(self, path: str) -> tuple[str, str]:
+        if path == "/metrics":
+            return f"demand {self.demand}\n", "text/plain"
         pods = [p for p in self.cluster.all_pods(self.release) if p["status"].get("podIP")]
         return json.dumps(
             [
@@ -53,7 +59,7 @@ class Targets:
                 }
                 for p in pods
             ]
-        )
+        ), "application/json"
 
     def __enter__(self) -> Targets:
         self.thread.start()
@@ -74,6 +80,7 @@ def prometheus(targets: Targets, directory: Path) -> Program:
                 "job_name": "neso",
                 "http_sd_configs": [{"url": f"http://{targets.address}/targets", "refresh_interval": every}],
             },
+            {"job_name": "demand", "static_configs": [{"targets": [targets.address]}]},
         ],
     }
     (directory / "prometheus.yml").write_text(yaml.safe_dump(conf))

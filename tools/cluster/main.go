@@ -21,7 +21,7 @@ const usage = `usage: cluster COMMAND
   status               what runs, and where it lies
   tools                build and download what up needs, and no more
   kserve               build KServe's controller and agent, for the tests; prints the directory that has them, with its charts
-  scalers              build the adapter of Prometheus' metrics, and download Prometheus, for the tests; prints their directories
+  scalers              build the adapter of Prometheus' metrics and KEDA, and download Prometheus, for the tests; prints their directories
   load FILE...         image archives (of make images, neso image build, docker save) into both nodes
   client COMMAND...    run a command on node 1's network, with the cluster's names, kubectl and helm
   kubectl, helm ...    these, with this cluster's configuration

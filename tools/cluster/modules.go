@@ -27,11 +27,16 @@ var kserveProject = project{
 }
 
 // scalers scale by metrics: through the adapter Kubernetes' own autoscaler has those of
-// Prometheus.
+// Prometheus, and KEDA has autoscalers of its own made for its triggers.
 var scalers = []project{
 	{
 		name: "prometheus-adapter", module: "sigs.k8s.io/prometheus-adapter", version: "v0.12.0",
 		programs: []program{{"prometheus-adapter", "./cmd/adapter"}}, plain: true,
+	},
+	{
+		name: "keda", module: "github.com/kedacore/keda/v2", version: "v2.21.0",
+		programs: []program{{"keda-operator", "./cmd/operator"}, {"keda-adapter", "./cmd/adapter"}},
+		files:    []string{"config/crd"}, plain: true,
 	},
 }
 
@@ -113,8 +118,8 @@ func duplicate(from, to string) error {
 	return os.WriteFile(to, text, 0o644)
 }
 
-// build makes a program. KServe's controller takes some seven minutes of one processor;
-// what two programs of a project are made of, the cache has for the second.
+// build makes a program. KServe's controller takes some seven minutes of one processor,
+// KEDA's ten; what two programs of a project are made of, the cache has for the second.
 func (p project) build(module string, g program, file, cache string) error {
 	fmt.Printf("cluster: building %s of %s %s, once\n", g.name, p.module, p.version)
 	flags := "all=-dwarf=false"
