@@ -31,6 +31,7 @@ class TritonPythonModel:
         arrays = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() for r in requests]
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", a * 2)]) for a in arrays]
 '''
+KEDA = {"WATCH_NAMESPACE": "", "POD_NAMESPACE": "kube-system", "KEDA_CLUSTER_OBJECT_NAMESPACE": "kube-system"}
 EACH = 3  # requests in hand of each replica that the autoscalers are to have
 MANY, FEW = Calls(clients=9, pause_s=0), Calls(clients=1, pause_s=0.2)
 
@@ -39,6 +40,11 @@ def program(name: str) -> Path:
     """One that `make scalers` has built; without it the test is skipped."""
     file = next(RUN.parent.glob(f"*/{name}"), None)
     return file or pytest.skip("make scalers builds the autoscalers")
+
+
+def lister() -> str:
+    """How an adapter finds the API server: outside a pod it is told."""
+    return f"--lister-kubeconfig={os.environ['KUBECONFIG']}"
 
 
 pytestmark = pytest.mark.skipif(not found(), reason="make scalers downloads Prometheus")
@@ -82,7 +88,7 @@ def adapter(whole, watched, tmp_path):
     command = [
         program("prometheus-adapter"),
         *options(6444, tmp_path),
-        f"--lister-kubeconfig={os.environ['KUBECONFIG']}",
+        lister(),
     ]
     command += [f"--prometheus-url=http://127.0.0.1:{PORT}", f"--config={ROOT / 'deploy/prometheus/adapter.yaml'}"]
     command += ["--metrics-relist-interval=5s", "--metrics-max-age=10m"]
@@ -109,16 +115,17 @@ def keda(whole, watched, tmp_path_factory):
         "--health-probe-bind-address=127.0.0.1:9667",
         "--enable-prometheus-metrics=false",
         log=directory / "operator.log",
-        POD_NAMESPACE="kube-system",
+        **KEDA,
     )
     server = Program(
         program("keda-adapter"),
         *options(6445, directory),
         *certificates,
+        lister(),
         "--metrics-service-address=localhost:9666",
         "--port=9668",
         log=directory / "adapter.log",
-        POD_NAMESPACE="kube-system",
+        **KEDA,
     )
     try:
         with operator, answering(whole, server, "keda-metrics-apiserver", EXTERNAL, 6445):
