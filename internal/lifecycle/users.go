@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/scheduler/ensemble"
 )
@@ -68,11 +69,18 @@ func (m *Manager) publishFittingLocked(name string) map[string][]retired {
 // use these included. One that a load is working on is checked by that load, when it
 // ends: it comes here by its own name then.
 func (m *Manager) misfitsLocked(name string) []string {
-	next, g := m.nextLocked(name), m.models.graph()
 	var misfits []string
+	var next *routing.Table
+	g := m.models.graph()
 	for user, parts := range g {
+		if user != name && !slices.Contains(parts, name) {
+			continue
+		}
+		if next == nil { // it is a copy of all that is served: most models are in no ensemble
+			next = m.nextLocked(name)
+		}
 		c := next.Config(user, -1)
-		if c == nil || c.Ensemble == nil || user != name && !slices.Contains(parts, name) {
+		if c == nil || c.Ensemble == nil {
 			continue
 		}
 		if _, err := ensemble.NewGraph(c, next.Config); err != nil {
