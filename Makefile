@@ -190,7 +190,7 @@ kserve: bin/cluster build build/images/kserve-storage.tar build/images/kserve-fr
 
 # What test_custom_metrics.py needs: Prometheus, its adapter for Kubernetes' autoscaler, KEDA.
 .PHONY: scalers
-scalers: bin/cluster ## autoscalers by metrics for make e2e-cluster; fifteen minutes of one processor, once
+scalers: bin/cluster ## autoscalers by metrics for make e2e-cluster; up to an hour of one processor, once
 	bin/cluster scalers
 
 build/images/kserve-%.tar: e2e/cluster/images/%.txt .venv/.stamp $(wildcard build/images/neso-python-amd64.tar)

@@ -119,7 +119,7 @@ func duplicate(from, to string) error {
 }
 
 // build makes a program. KServe's controller takes some seven minutes of one processor,
-// KEDA's ten; what two programs of a project are made of, the cache has for the second.
+// KEDA's two up to an hour; what both are made of, the cache has for the second.
 func (p project) build(module string, g program, file, cache string) error {
 	fmt.Printf("cluster: building %s of %s %s, once\n", g.name, p.module, p.version)
 	flags := "all=-dwarf=false"
