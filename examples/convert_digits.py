@@ -5,8 +5,10 @@ Needs what writes each format (`pip install onnx torch tensorflow scikit-learn s
 missing is left out with a word.
 """
 
+import io
 import pathlib
 import warnings
+import zipfile
 
 import numpy as np
 
@@ -68,7 +70,13 @@ def write_torchscript(to):
     import torch
 
     (to / "1").mkdir(parents=True, exist_ok=True)
-    torch.jit.script(digits_torch.Digits(weights()).eval()).save(str(to / "1" / "model.pt"))
+    whole = io.BytesIO()
+    torch.jit.save(torch.jit.script(digits_torch.Digits(weights()).eval()), whole)
+    # Without the parts for debuggers, which name this machine's directories.
+    with zipfile.ZipFile(whole) as made, zipfile.ZipFile(to / "1" / "model.pt", "w") as kept:
+        for part in made.infolist():
+            if not part.filename.endswith(".debug_pkl"):
+                kept.writestr(zipfile.ZipInfo(part.filename), made.read(part))
 
 
 def write_tensorflow(to):
