@@ -108,7 +108,7 @@ TFLITE = ROOT / "e2e" / "backends" / "tflite" / "add_sub.tflite"
 CASES = {
     "triton": Case({"repository/digits": ROOT / "examples" / "models" / "digits"}, model="digits"),
     "onnx": Case({"onnx/model.onnx": ONNX}),
-    "pytorch": Case({"pytorch/model.pt": IN_PYTHON / "digits_torchscript" / "1" / "model.pt"}, image="torch"),
+    "pytorch": Case({"pytorch": IN_PYTHON / "digits_torchscript"}, image="torch"),
     "tensorflow": Case({"tensorflow": IN_PYTHON / "digits_tensorflow" / "1" / "model.savedmodel"}, image="tensorflow"),
     "tensorflow-lite": Case(
         {"lite/model.tflite": TFLITE}, answers(lambda a, b: a + b), service="tensorflow", uri="s3://models/lite"
