@@ -84,6 +84,9 @@ def pytest_sessionfinish(session):
         return
     told = session.config.pluginmanager.get_plugin("terminalreporter").stats
     counts = [f"{len(told[kind])} {kind}" for kind in ("passed", "failed", "error", "skipped") if told.get(kind)]
-    whole = not session.config.option.keyword and sum(len(told.get(k, [])) for k in told if k) >= session.testscollected
+    # Of this folder and not of some files of it, nor by names, and to its end.
+    everything = [(session.config.invocation_params.dir / a).resolve() for a in session.config.args] == [HERE]
+    chosen = not everything or session.config.option.keyword
+    whole = not chosen and sum(len(told.get(k, [])) for k in told if k) >= session.testscollected
     full = ", NESO_FULL=1" if os.environ.get("NESO_FULL") == "1" else ""
     report.write(Path(file), f"{', '.join(counts)}{full}" if whole else "")
