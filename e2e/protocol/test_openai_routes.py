@@ -139,6 +139,98 @@ def test_responses(client):
         client.responses.create(model="parrot", input="hi", previous_response_id="resp_1")
 
 
+def test_one_call_of_a_tool(client):
+    """Of two calls the first one counts, where no more than one is wanted."""
+    two = "".join(f'<tool_call>{{"name": "look", "arguments": {{"n": {i}}}}}</tool_call>' for i in range(2))
+    for several in (True, False, None):
+        r = client.chat.completions.create(
+            model="parrot", messages=said(two), tools=[TOOL], parallel_tool_calls=several
+        )
+        assert len(r.choices[0].message.tool_calls) == (1 if several is False else 2)
+        tool = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
+        stream = client.responses.create(
+            model="parrot", input=two, tools=[tool], parallel_tool_calls=several, stream=True
+        )
+        calls = [e.item for e in stream if e.type == "response.output_item.done"]
+        assert [c.arguments for c in calls] == ['{"n": 0}', '{"n": 1}'][: 1 if several is False else 2]
+
+
+def test_hints_fail_no_model(client):
+    """What a model need not know is no parameter of sampling: this one fails for each that it does not know."""
+    client.chat.completions.create(
+        model="vllm_engine", messages=said("x"), tools=[TOOL], parallel_tool_calls=False, reasoning_effort="low",
+        verbosity="low", extra_body={"logit_bias": {}, "max_tool_calls": 1},
+    )  # fmt: skip
+    r = client.responses.create(
+        model="vllm_engine", input="x", reasoning={"effort": "low"}, text={"verbosity": "low"}, parallel_tool_calls=True
+    )
+    assert r.reasoning.effort == "low" and r.text.verbosity == "low" and r.parallel_tool_calls
+    r = client.chat.completions.create(model="plain_text", messages=said("x"), reasoning_effort="low")
+    assert json.loads(r.choices[0].message.content)["parameters"] == {"reasoning_effort": "low"}
+
+
+def test_log_probabilities_of_responses(client):
+    wanted = {"model": "vllm_engine", "input": "x", "include": ["message.output_text.logprobs"]}
+    assert client.responses.create(model="vllm_engine", input="x").output[0].content[0].logprobs == []
+    r = client.responses.create(**wanted)
+    tokens = r.output[0].content[0].logprobs
+    assert "".join(t.token for t in tokens) == r.output_text and {t.logprob for t in tokens} == {-0.5}
+    assert tokens[0].top_logprobs == [] and tokens[0].bytes == list(tokens[0].token.encode())
+    events = list(client.responses.create(**wanted, top_logprobs=1, stream=True))
+    pieces = [t.token for e in events if e.type == "response.output_text.delta" for t in e.logprobs]
+    assert pieces == [t.token for t in tokens]
+    last = events[-1].response.output[0].content[0].logprobs
+    assert [t.token for t in last] == pieces and [c.logprob for c in last[0].top_logprobs] == [-0.25]
+    chat = client.chat.completions.create(model="vllm_engine", messages=said("x"), logprobs=True)
+    assert chat.choices[0].logprobs.content[0].top_logprobs == []  # clients go through it
+
+
+def test_turns_of_responses(client):
+    """Reasoning is no turn; what a model says and calls in one is one message."""
+    look = {"type": "function_call", "name": "look", "arguments": "{}"}
+    history = [
+        {"role": "user", "content": "A"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "B"}]},
+        {**look, "call_id": "1"},
+        {**look, "call_id": "2"},
+        {"type": "function_call_output", "call_id": "1", "output": "C"},
+        {**look, "call_id": "3"},
+    ]
+    text = client.responses.create(model="vllm_engine", input=history).output_text
+    turns = re.findall(r"<\|IM_START\|>(\w+)(.*?)(?=<\|IM_START|$)", text, re.DOTALL)
+    assert [(role, text.count("<TOOL_CALL>")) for role, text in turns] == [
+        ("USER", 0), ("ASSISTANT", 2), ("USER", 0), ("ASSISTANT", 1), ("ASSISTANT", 0),
+    ]  # fmt: skip
+
+
+def test_an_error_in_a_stream_of_responses(texts, client):
+    with pytest.raises(openai.APIError, match="the engine failed"):
+        list(client.responses.create(model="vllm_engine", input="one fail on", stream=True))
+    connection = http.client.HTTPConnection(texts.http, timeout=60)
+    connection.request(
+        "POST", "/v1/responses", json.dumps({"model": "vllm_engine", "input": "one fail on", "stream": True})
+    )
+    name, data = connection.getresponse().read().decode().split("\n\n")[-2].split("\n")
+    connection.close()
+    event = json.loads(data.removeprefix("data: "))
+    assert name == "event: error" and event["type"] == "error" and event["sequence_number"] > 1
+    assert "the engine failed" in event["message"] and event["message"] == event["error"]["message"]
+
+
+def test_half_a_character(texts, client):
+    """Programs that cut texts between two units of UTF-16 send escapes of one; models with parsers of their own would fail."""
+    for path, body in (
+        ("chat/completions", r'{"model":"parrot","messages":[{"role":"user","content":"a\ud83e b\udd9c \ud83e\udd9c \\ud83e"}]}'),
+        ("completions", r'{"model":"parrot","prompt":"a\ud83e b\udd9c \ud83e\udd9c \\ud83e"}'),
+    ):  # fmt: skip
+        status, reply, _ = post(texts, path, body)
+        assert status == 200, reply
+        choice = reply["choices"][0]
+        text = choice["message"]["content"] if path.startswith("chat") else choice["text"]
+        assert text == "a\ufffd b\ufffd 🦜 \\ud83e"
+
+
 def test_embeddings(client):
     texts = [f"a{'b' * i}" for i in range(20)]  # more than a batch
     r = client.embeddings.create(model="letters", input=texts)  # base64, which the package asks for
@@ -238,6 +330,7 @@ def test_a_client_that_goes_away(texts, client):
     assert aborted(client) == before + 1
 
 
+DEEP = "[" * 5000 + "]" * 5000
 HOSTILE = [
     ("chat/completions", b"\xff", "not valid UTF-8"),
     ("chat/completions", b'{"model":"parrot","messages":"\xc3"}', "not valid UTF-8"),
@@ -273,6 +366,31 @@ HOSTILE = [
     ("embeddings", {"model": "letters", "input": ["x"] * 2049}, "2049 texts"),
     ("responses", {"model": "parrot", "input": [{"type": "image"}]}, "type is 'image'"),
     ("responses", {"model": "parrot", "input": "x", "n": 2}, "one text"),
+    ("chat/completions", {"model": "parrot", "messages": [{"role": "user", "content": [None]}]}, "messages[0].content[0].type is missing"),
+    ("chat/completions", {"model": "parrot", "messages": [{"role": "user", "content": [{"type": "text", "text": None}]}]},
+     "messages[0].content[0].text is missing"),
+    ("chat/completions", '{"model":"parrot","messages":[{"role":"user","content":"x","more":' + DEEP + "}]}", "5003 deep"),
+    ("chat/completions", '{"model":"parrot","messages":[{"role":"user","content":"x"}],"top_k":' + DEEP + "}", "5001 deep"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "text_input": "y"}, "'text_input' is no member"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "sampling_parameters": "{}"}, "'sampling_parameters' is no member"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "parallel_tool_calls": 1}, "'parallel_tool_calls' is 1"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "logit_bias": {"7": 101}}, "'logit_bias' has 101 for token '7'"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "logit_bias": [1]}, "'logit_bias' is [1]"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "reasoning_effort": 1}, "'reasoning_effort' is 1"),
+    ("chat/completions", {"model": "parrot", "messages": said("x"), "moderation": {"model": "x"}}, "'moderation' is not supported"),
+    ("completions", {"model": "parrot", "prompt": ["x", None]}, "prompt[1] is null"),
+    ("embeddings", {"model": "letters", "input": [None]}, "input[0] is null"),
+    ("embeddings", {"model": "letters", "input": "x", "TEXT": "y"}, "'TEXT' is no member"),
+    ("responses", {"model": "parrot", "instructions": "x", "input": [{"role": "king", "content": "x"}]}, "input[0].role is 'king'"),
+    ("responses", {"model": "parrot", "input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "a part of type 'input_image'"),
+    ("responses", {"model": "parrot", "input": [{"role": "user"}]}, "input[0].content is missing"),
+    ("responses", {"model": "parrot", "input": [{"type": "function_call", "arguments": "{}"}]}, "input[0].name is missing"),
+    ("responses", {"model": "parrot", "input": [{"type": "function_call_output", "output": {}}]}, "input[0].output is {}"),
+    ("responses", {"model": "parrot", "input": "x", "metadata": {"a": 1}}, "'metadata' is"),
+    ("responses", {"model": "parrot", "input": "x", "include": "x"}, "'include' is"),
+    ("responses", {"model": "parrot", "input": "x", "reasoning": {"effort": 7}}, "'reasoning_effort' is 7"),
+    ("responses", {"model": "parrot", "input": "x", "text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema' is"),
+    ("responses", {"model": "parrot", "input": "x", "top_logprobs": 1}, "gives no log probabilities"),
 ]  # fmt: skip
 
 

@@ -314,7 +314,7 @@ func (o *openAIOut) failWith(bad *openai.Error) {
 		o.s.failOpenAI(o.w, bad)
 		return
 	}
-	if o.s.transmit(o.w, o.c, openai.AppendErrorEvent(nil, bad), nil) == nil {
+	if o.s.transmit(o.w, o.c, o.reply.Fail(nil, bad), nil) == nil {
 		_ = flush(o.w) // a client that is gone needs no answer
 	}
 }

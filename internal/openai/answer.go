@@ -21,6 +21,7 @@ type Answer struct {
 	written int64  // bytes
 	sequent int    // events of the route of responses
 	said    []byte // text of a streamed response, whose last events have all of it
+	told    []token
 }
 
 // choice is one text of the model.
@@ -152,9 +153,13 @@ func (a *Answer) End(b []byte, i int) []byte {
 	return b
 }
 
-// name gives calls of tools their ids.
+// name gives calls of tools their ids. Of several the first one counts where no more
+// than one is wanted.
 func (a *Answer) name(i int) {
 	c := &a.choices[i]
+	if a.r.one && len(c.calls) > 1 {
+		c.calls = c.calls[:1]
+	}
 	for j := range c.calls {
 		c.calls[j].ID = "call_" + a.id[len(a.id)-24:] + strconv.Itoa(i) + "_" + strconv.Itoa(j)
 	}
@@ -221,7 +226,7 @@ func (a *Answer) text(b []byte, i int, text string, tokens []token) []byte {
 	case Chat:
 		return a.chunk(b, i, delta{Content: &text}, tokens, "")
 	case Responses:
-		return a.textOfResponse(b, text)
+		return a.textOfResponse(b, text, tokens)
 	case Completions, Embeddings:
 	}
 	return a.chunk(b, i, text, tokens, "")

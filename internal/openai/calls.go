@@ -75,6 +75,11 @@ func (r *Request) fits(m *Mapping) *Error {
 	if !has {
 		return bad("model", "model '%s' is not for %s", cut(r.Model, maxName), what)
 	}
+	for _, p := range r.params {
+		if p.name == m.Input || p.name == m.Messages || p.name == m.Sampling {
+			return bad(p.name, "'%s' is no member of this request: it is an input of the model, which has its value from the others", p.name)
+		}
+	}
 	if r.logprobs >= 0 && m.output("logprobs") == nil {
 		return bad("logprobs", "model '%s' gives no log probabilities", cut(r.Model, maxName))
 	}
@@ -139,6 +144,13 @@ func (r *Request) parameters(c *call, m *Mapping, choice int) {
 			rest = append(rest, "{,"[min(len(rest), 1)])
 			rest = append(append(appendJSON(rest, name), ':'), value...)
 		default:
+			c.put(p.name, scalar(p.value))
+		}
+	}
+	for _, p := range r.hints {
+		if has(p.name) {
+			c.put(p.name, forInput(p.value))
+		} else if c.config.Backend != "vllm" { // which takes parameters of a request for parameters of sampling
 			c.put(p.name, scalar(p.value))
 		}
 	}

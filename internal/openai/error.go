@@ -37,8 +37,20 @@ var kinds = map[int][2]string{
 	http.StatusTooManyRequests: {"rate_limit_error", "rate_limit_exceeded"},
 }
 
+// form is an error as clients read it.
+type form struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
 // AppendError appends the JSON of an error.
 func AppendError(b []byte, e *Error) []byte {
+	return appendJSON(b, map[string]form{"error": e.form()})
+}
+
+func (e *Error) form() form {
 	kind, ok := kinds[e.Status]
 	if !ok {
 		kind[0] = "invalid_request_error"
@@ -49,26 +61,24 @@ func AppendError(b []byte, e *Error) []byte {
 	if e.Code != "" {
 		kind[1] = e.Code
 	}
-	var out struct {
-		Error struct {
-			Message string  `json:"message"`
-			Type    string  `json:"type"`
-			Param   *string `json:"param"`
-			Code    *string `json:"code"`
-		} `json:"error"`
-	}
-	out.Error.Message, out.Error.Type = e.Message, kind[0]
+	f := form{Message: e.Message, Type: kind[0]}
 	if e.Param != "" {
-		out.Error.Param = &e.Param
+		f.Param = &e.Param
 	}
 	if kind[1] != "" {
-		out.Error.Code = &kind[1]
+		f.Code = &kind[1]
 	}
-	return appendJSON(b, out)
+	return f
 }
 
-// AppendErrorEvent appends the event of an error in the middle of a stream.
-func AppendErrorEvent(b []byte, e *Error) []byte {
+// Fail appends the event of an error in the middle of a stream. On the route of responses
+// it has a name and a number as the others: its members stand in the event, where the
+// API's documents have them, and once more in `error`, where its packages look.
+func (a *Answer) Fail(b []byte, e *Error) []byte {
+	if a.r.Route == Responses {
+		f := e.form()
+		return a.named(b, "error", map[string]any{"code": f.Code, "message": f.Message, "param": f.Param, "error": f})
+	}
 	return append(AppendError(append(b, "data: "...), e), "\n\n"...)
 }
 

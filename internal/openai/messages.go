@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -51,8 +52,8 @@ func (r *Request) readMessages(member string, v json.RawMessage) *Error {
 		if k := slices.IndexFunc(m.Calls, func(c toolCall) bool { return c.Function.Name == "" }); k >= 0 {
 			return bad(member, "%s[%d].tool_calls[%d].function.name is missing", member, i, k)
 		}
-		if !m.read() {
-			return bad(member, "%s[%d].content is %s, expected a string or an array of parts", member, i, cut(string(m.Content), 80))
+		if why := m.read(); why != "" {
+			return bad(member, "%s[%d].content%s", member, i, why)
 		}
 		if m.Role != "assistant" && len(m.Content) == 0 {
 			return bad(member, "%s[%d].content is missing", member, i)
@@ -61,34 +62,42 @@ func (r *Request) readMessages(member string, v json.RawMessage) *Error {
 	return nil
 }
 
-// read makes one text of the content.
-func (m *message) read() bool {
+// read makes one text of the content, and says what is wrong with it.
+func (m *message) read() (why string) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
 		m.Content = nil
-		return true
+		return ""
 	}
 	if json.Unmarshal(m.Content, &m.text) == nil {
-		return true
+		return ""
 	}
 	var parts []struct {
-		Type, Text, Refusal string
+		Type          string
+		Text, Refusal *string
 	}
 	if json.Unmarshal(m.Content, &parts) != nil {
-		return false
+		return " is " + cut(string(m.Content), 80) + ", expected a string or an array of parts"
 	}
 	var text strings.Builder // a message may have as many parts as fit into a body
-	for _, p := range parts {
+	for i, p := range parts {
+		said, name := p.Text, "text"
 		switch p.Type {
 		case "text", "input_text", "output_text":
-			text.WriteString(p.Text)
 		case "refusal":
-			text.WriteString(p.Refusal)
+			said, name = p.Refusal, "refusal"
+		case "":
+			return "[" + strconv.Itoa(i) + "].type is missing, expected text or another one"
 		default:
-			m.other = or(p.Type, "unnamed")
+			m.other = p.Type
+			continue
 		}
+		if said == nil {
+			return "[" + strconv.Itoa(i) + "]." + name + " is missing, expected a string"
+		}
+		text.WriteString(*said)
 	}
 	m.text = text.String()
-	return true
+	return ""
 }
 
 // readInput reads what the route of responses has in place of messages, and makes
@@ -98,9 +107,13 @@ func (r *Request) readInput(b body) *Error {
 		return err
 	}
 	r.echo = map[string]json.RawMessage{}
+	var metadata map[string]string
+	if raw := b["metadata"]; raw != nil && json.Unmarshal(raw, &metadata) != nil {
+		return bad("metadata", "'metadata' is %s, expected an object of strings", cut(string(raw), 80))
+	}
 	for _, name := range []string{
 		"instructions", "metadata", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice", "text",
-		"parallel_tool_calls", "user",
+		"parallel_tool_calls", "reasoning", "top_logprobs",
 	} {
 		if v, ok := b[name]; ok {
 			r.echo[name] = v
@@ -127,9 +140,17 @@ func (r *Request) readInput(b body) *Error {
 		return bad("input", "'input' is neither a string nor an array of 1 to %d items", maxMessages)
 	}
 	for i := range items {
+		if items[i].Type == "reasoning" {
+			continue // it is not for the next turn, and has no text here
+		}
 		m, err := items[i].message(i)
 		if err != nil {
 			return err
+		}
+		// What a model says and calls in one turn are items of their own here, and one message of a chat.
+		if last := len(all) - 1; last >= 0 && m.Calls != nil && all[last].Role == "assistant" {
+			all[last].Calls = append(all[last].Calls, m.Calls...)
+			continue
 		}
 		all = append(all, m)
 	}
@@ -153,21 +174,35 @@ func (it *item) message(i int) (message, *Error) {
 	switch it.Type {
 	case "", "message":
 		m := message{Role: it.Role, Content: it.Content}
-		if !m.read() || m.other != "" {
-			return m, bad("input", "input[%d].content is neither a string nor an array of texts", i)
+		if !slices.Contains(roles, it.Role) {
+			return m, bad("input", "input[%d].role is '%s', expected one of %s", i, cut(it.Role, 40), strings.Join(roles, ", "))
+		}
+		if why := m.read(); why != "" {
+			return m, bad("input", "input[%d].content%s", i, why)
+		}
+		if m.other != "" {
+			return m, bad("input", "input[%d].content has a part of type '%s', and responses take texts only", i, cut(m.other, 40))
+		}
+		if m.Content == nil {
+			return m, bad("input", "input[%d].content is missing", i)
 		}
 		return said(it.Role, m.text), nil // the parts of this route have names of their own
 	case "function_call":
+		if it.Name == "" {
+			return message{}, bad("input", "input[%d].name is missing, expected that of a function", i)
+		}
 		c := toolCall{ID: it.CallID, Type: "function"}
 		c.Function.Name, c.Function.Arguments = it.Name, it.Arguments
 		return message{Role: "assistant", Calls: []toolCall{c}}, nil
 	case "function_call_output":
-		if len(it.Output) == 0 {
-			return message{}, bad("input", "input[%d].output is missing", i)
+		m := message{Role: "tool", CallID: it.CallID, Content: it.Output}
+		if why := m.read(); why != "" {
+			return m, bad("input", "input[%d].output%s", i, why)
 		}
-		return message{Role: "tool", CallID: it.CallID, Content: it.Output}, nil
-	case "reasoning":
-		return said("assistant", ""), nil
+		if m.Content == nil {
+			return m, bad("input", "input[%d].output is missing", i)
+		}
+		return m, nil
 	}
 	return message{}, bad("input", "input[%d].type is '%s', expected message, function_call or function_call_output", i, cut(it.Type, 40))
 }

@@ -3,8 +3,12 @@ package openai
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 )
+
+// includeLogprobs is how the route of responses is asked for log probabilities.
+const includeLogprobs = "message.output_text.logprobs"
 
 // ranges are the numbers that go to the model as they are.
 var ranges = []struct {
@@ -31,7 +35,7 @@ func (r *Request) readNumbers(b body) *Error {
 			r.params = append(r.params, param{x.name, raw})
 		}
 	}
-	for _, read := range [...]func(body) *Error{r.readLimits, r.readStop, r.readLogprobs, r.readFormat} {
+	for _, read := range [...]func(body) *Error{r.readLimits, r.readStop, r.readBias, r.readLogprobs, r.readFormat, r.readHints} {
 		if err := read(b); err != nil {
 			return err
 		}
@@ -116,6 +120,25 @@ func (r *Request) readStop(b body) *Error {
 	return nil
 }
 
+// readBias checks what goes to the model as it came.
+func (r *Request) readBias(b body) *Error {
+	raw := b["logit_bias"]
+	var bias map[string]float64
+	ok, err := b.take("logit_bias", "an object with a number for each token", &bias)
+	if err != nil || !ok {
+		return err
+	}
+	for token, v := range bias {
+		if v < -maxBias || v > maxBias {
+			return bad("logit_bias", "'logit_bias' has %v for token '%s', expected %d to %d", v, cut(token, 20), -maxBias, maxBias)
+		}
+	}
+	if len(bias) > 0 {
+		r.params = append(r.params, param{"logit_bias", raw})
+	}
+	return nil
+}
+
 func (r *Request) readLogprobs(b body) *Error {
 	if r.Route == Completions {
 		n, ok, err := b.whole("logprobs", 0, maxTop, 0)
@@ -133,6 +156,13 @@ func (r *Request) readLogprobs(b body) *Error {
 		n, ok, err := b.whole("top_logprobs", 0, maxTop, 0)
 		if err != nil {
 			return err
+		}
+		if r.Route == Responses {
+			var include []string
+			if _, err := b.take("include", "an array of strings", &include); err != nil {
+				return err
+			}
+			wanted = wanted || n > 0 || slices.Contains(include, includeLogprobs)
 		}
 		if ok && n > 0 && !wanted {
 			return bad("top_logprobs", "'top_logprobs' needs 'logprobs': true")
@@ -155,13 +185,19 @@ func (r *Request) readFormat(b body) *Error {
 	delete(b, name)
 	if r.Route == Responses {
 		var text struct {
-			Format json.RawMessage `json:"format"`
+			Format    json.RawMessage `json:"format"`
+			Verbosity json.RawMessage `json:"verbosity"`
 		}
 		name = "text"
 		if _, err := b.take(name, "an object", &text); err != nil {
 			return err
 		}
 		v = text.Format
+		if text.Verbosity != nil {
+			if err := r.hint("verbosity", text.Verbosity); err != nil {
+				return err
+			}
+		}
 	}
 	if len(v) == 0 || string(v) == "null" {
 		return nil
@@ -171,6 +207,7 @@ func (r *Request) readFormat(b body) *Error {
 		Schema struct {
 			Schema map[string]json.RawMessage `json:"schema"`
 		} `json:"json_schema"`
+		Own map[string]json.RawMessage `json:"schema"` // as the route of responses has it
 	}
 	if json.Unmarshal(v, &f) != nil {
 		return bad(name, "'%s' is %s, expected an object with a 'type'", name, cut(string(v), 80))
@@ -182,6 +219,9 @@ func (r *Request) readFormat(b body) *Error {
 	case "json_schema":
 		if r.Route != Responses && f.Schema.Schema == nil {
 			return bad(name, "'%s.json_schema.schema' is missing, expected a JSON schema", name)
+		}
+		if r.Route == Responses && f.Own == nil {
+			return bad(name, "'text.format.schema' is missing, expected a JSON schema")
 		}
 	default:
 		return bad(name, "'%s.type' is '%s', expected text, json_object or json_schema", name, cut(f.Type, 40))

@@ -315,7 +315,9 @@ func FuzzCompletions(f *testing.F) {
 func FuzzResponses(f *testing.F) {
 	fuzzBody(f, Responses, `{"model":"m","input":"x","instructions":"y","stream":true,"text":{"format":{"type":"json_schema","schema":{}}}}`,
 		`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"function_call","name":"f","arguments":"{}",`+
-			`"call_id":"1"},{"type":"function_call_output","call_id":"1","output":"x"}],"tools":[{"type":"function","name":"f"}]}`)
+			`"call_id":"1"},{"type":"function_call_output","call_id":"1","output":"x"}],"tools":[{"type":"function","name":"f"}]}`,
+		`{"model":"m","input":[{"type":"reasoning"},{"role":"assistant","content":"\ud83e"},{"type":"function_call","name":"f"}],`+
+			`"include":["message.output_text.logprobs"],"top_logprobs":1,"reasoning":{"effort":"low"},"parallel_tool_calls":false}`)
 }
 
 func FuzzEmbeddings(f *testing.F) {

@@ -35,12 +35,18 @@ type Piece struct {
 	rows     int
 }
 
-// token is one with its log probability.
+// token is one of the text, with the candidates for its place.
 type token struct {
+	candidate
+
+	Top []candidate `json:"top_logprobs"`
+}
+
+// candidate is a token with its log probability.
+type candidate struct {
 	Token   string  `json:"token"`
 	Logprob float64 `json:"logprob"`
 	Bytes   []int   `json:"bytes"`
-	Top     []token `json:"top_logprobs,omitempty"`
 
 	rank int64
 }
@@ -128,7 +134,7 @@ func readLogprobs(text []byte) ([]token, *Error) {
 		if open, err := d.Token(); err != nil || open != json.Delim('{') {
 			return nil, wrong
 		}
-		var candidates []token
+		var candidates []candidate
 		for d.More() {
 			var c struct {
 				Logprob float64 `json:"logprob"`
@@ -138,21 +144,20 @@ func readLogprobs(text []byte) ([]token, *Error) {
 			if _, err := d.Token(); err != nil || d.Decode(&c) != nil {
 				return nil, wrong
 			}
-			candidates = append(candidates, newToken(c.Text, c.Logprob, c.Rank))
+			candidates = append(candidates, newCandidate(c.Text, c.Logprob, c.Rank))
 		}
 		if len(candidates) == 0 {
 			return nil, wrong
 		}
 		taken := candidates[0]
-		slices.SortStableFunc(candidates, func(x, y token) int { return int(max(-1, min(1, x.rank-y.rank))) })
-		taken.Top = candidates
-		all = append(all, taken)
+		slices.SortStableFunc(candidates, func(x, y candidate) int { return int(max(-1, min(1, x.rank-y.rank))) })
+		all = append(all, token{taken, candidates})
 	}
 	return all, nil
 }
 
-func newToken(text string, logprob float64, rank int64) token {
-	t := token{Token: text, Logprob: max(logprob, -9999), rank: rank, Bytes: make([]int, len(text))}
+func newCandidate(text string, logprob float64, rank int64) candidate {
+	t := candidate{Token: text, Logprob: max(logprob, -9999), rank: rank, Bytes: make([]int, len(text))}
 	for i := range len(text) {
 		t.Bytes[i] = int(text[i])
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -28,6 +29,7 @@ const (
 	maxStops     = 16
 	maxStop      = 4096 // bytes of one
 	maxTop       = 20
+	maxBias      = 100
 	maxExtra     = 64 // members that the API does not know
 	maxName      = 64 // of such a member, and of a tool
 	maxModelName = 1024
@@ -45,9 +47,11 @@ type Request struct {
 	raw      json.RawMessage // messages as they came
 	tools    json.RawMessage
 	choice   json.RawMessage // of tools
+	one      bool            // call of a tool, and no more of them
 	n        int
 	// params are for the model, in the order of their names.
 	params   []param
+	hints    []param // which a model may know of or not
 	stops    *stops
 	most     int64 // tokens that the model may write; 0 means unsaid
 	logprobs int   // alternatives of each token; -1 means none wanted
@@ -91,17 +95,21 @@ func Weight(text []byte) int64 {
 	return 2*int64(len(text)) + valueBytes*values
 }
 
-// Parse reads a body.
+// Parse reads a body, in which it may mend what is wrong.
 func Parse(route Route, text []byte) (*Request, *Error) {
 	var b body
 	if !utf8.Valid(text) {
 		return nil, bad("", "the body is not valid UTF-8")
 	}
+	mendHalves(text)
 	if err := json.Unmarshal(text, &b); err != nil || b == nil {
 		if err == nil {
 			return nil, bad("", "the body is null, expected an object")
 		}
 		return nil, bad("", "the body is no JSON object: %v", err)
+	}
+	if n := depth(text); n > maxDepth {
+		return nil, bad("", "the values of the body lie %d deep in each other, the most is %d", n, maxDepth)
 	}
 	for name, v := range b {
 		if bytes.Equal(v, []byte("null")) {
@@ -114,7 +122,7 @@ func Parse(route Route, text []byte) (*Request, *Error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(r.params, func(x, y param) int { return bytes.Compare([]byte(x.name), []byte(y.name)) })
+	slices.SortFunc(r.params, func(x, y param) int { return strings.Compare(x.name, y.name) })
 	return r, nil
 }
 
@@ -211,6 +219,13 @@ func (r *Request) readTexts(b body, name string, most int) *Error {
 	if json.Unmarshal(v, &r.texts) != nil {
 		return bad(name, "'%s' is neither a string nor an array of strings (tokens in their place are not supported)", name)
 	}
+	if slices.Contains(r.texts, "") && bytes.Contains(v, []byte("null")) { // which package json takes for an empty text
+		var each []*string
+		_ = json.Unmarshal(v, &each) // it has been read before
+		if i := slices.Index(each, nil); i >= 0 {
+			return bad(name, "%s[%d] is null, expected a string", name, i)
+		}
+	}
 	if n := len(r.texts); n == 0 || n > most {
 		return bad(name, "'%s' has %d texts, expected 1 to %d", name, n, most)
 	}
@@ -222,7 +237,7 @@ func (r *Request) readTexts(b body, name string, most int) *Error {
 func (r *Request) readExtra(b body) *Error {
 	for _, name := range []string{
 		"user", "metadata", "store", "service_tier", "prediction", "prompt_cache_key", "safety_identifier",
-		"prompt_cache_retention", "include", "truncation",
+		"prompt_cache_retention", "prompt_cache_options", "truncation", "max_tool_calls",
 	} {
 		delete(b, name)
 	}

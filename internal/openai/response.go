@@ -21,7 +21,8 @@ func (a *Answer) whole(status string, output []any) map[string]any {
 		"id": a.id, "object": "response", "created_at": a.created, "model": a.r.Model, "status": status, "output": output, "store": false,
 		"error": nil, "incomplete_details": nil, "previous_response_id": nil, "instructions": nil, "metadata": map[string]string{},
 		"parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{}, "temperature": nil, "top_p": nil, "max_output_tokens": nil,
-		"usage": nil,
+		"usage": nil, "text": map[string]any{"format": map[string]string{"type": "text"}}, "background": false, "truncation": "disabled",
+		"reasoning": map[string]any{"effort": nil, "summary": nil}, "top_logprobs": 0,
 	}
 	for name, raw := range a.r.echo {
 		v[name] = raw
@@ -45,9 +46,12 @@ func (a *Answer) message(status string, content []any) map[string]any {
 	return map[string]any{"type": "message", "id": "msg_" + a.id[len("resp_"):], "role": "assistant", "status": status, "content": content}
 }
 
-func part(text string) map[string]any {
-	return map[string]any{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
+func part(text string, tokens []token) map[string]any {
+	return map[string]any{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": list(tokens)}
 }
+
+// list is an array, also of none.
+func list(tokens []token) []token { return append([]token{}, tokens...) }
 
 func (a *Answer) openResponse(b []byte) []byte {
 	b = a.named(b, "response.created", map[string]any{"response": a.whole("in_progress", []any{})})
@@ -61,14 +65,14 @@ func (a *Answer) place(more map[string]any) map[string]any {
 }
 
 // textOfResponse appends a piece of text, after what begins the item.
-func (a *Answer) textOfResponse(b []byte, text string) []byte {
+func (a *Answer) textOfResponse(b []byte, text string, tokens []token) []byte {
 	if c := &a.choices[0]; !c.begun {
 		c.begun = true
 		b = a.named(b, "response.output_item.added", map[string]any{"output_index": 0, "item": a.message("in_progress", []any{})})
-		b = a.named(b, "response.content_part.added", a.place(map[string]any{"part": part("")}))
+		b = a.named(b, "response.content_part.added", a.place(map[string]any{"part": part("", nil)}))
 	}
-	a.said = append(a.said, text...)
-	return a.named(b, "response.output_text.delta", a.place(map[string]any{"delta": text, "logprobs": []any{}}))
+	a.said, a.told = append(a.said, text...), append(a.told, tokens...)
+	return a.named(b, "response.output_text.delta", a.place(map[string]any{"delta": text, "logprobs": list(tokens)}))
 }
 
 // closeResponse appends the end of the stream, or the whole response.
@@ -78,16 +82,16 @@ func (a *Answer) closeResponse(b []byte) []byte {
 	if c.finish == "length" {
 		status = "incomplete"
 	}
-	text, output := string(c.text), []any{}
+	text, tokens, output := string(c.text), c.logprobs, []any{}
 	if a.r.Stream {
-		text = string(a.said)
+		text, tokens = string(a.said), a.told
 	}
 	if c.begun || !a.r.Stream && (text != "" || c.calls == nil) {
-		output = append(output, a.message(status, []any{part(text)}))
+		output = append(output, a.message(status, []any{part(text, tokens)}))
 	}
 	if c.begun {
-		b = a.named(b, "response.output_text.done", a.place(map[string]any{"text": text, "logprobs": []any{}}))
-		b = a.named(b, "response.content_part.done", a.place(map[string]any{"part": part(text)}))
+		b = a.named(b, "response.output_text.done", a.place(map[string]any{"text": text, "logprobs": list(tokens)}))
+		b = a.named(b, "response.content_part.done", a.place(map[string]any{"part": part(text, tokens)}))
 		b = a.named(b, "response.output_item.done", map[string]any{"output_index": 0, "item": output[0]})
 	}
 	for i := range c.calls {

@@ -66,7 +66,7 @@ func FuzzStops(f *testing.F) {
 
 // A model that knows nothing of strings to stop at ends at them all the same.
 func TestStopsOfAnAnswer(t *testing.T) {
-	tokens := func(p string) []token { return []token{newToken(p, -1, 1)} }
+	tokens := func(p string) []token { return []token{{candidate: newCandidate(p, -1, 1)}} }
 	for name, c := range map[string]struct {
 		body   string
 		pieces []string

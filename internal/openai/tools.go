@@ -25,7 +25,7 @@ func (r *Request) readTools(b body) *Error {
 		if err := b.none("it is of chats", "tools", "tool_choice"); err != nil {
 			return err
 		}
-		return b.none("not by this server", "echo", "suffix")
+		return b.none("the text is what comes after the prompt", "echo", "suffix")
 	}
 	if err := b.none("use 'tools' and 'tool_choice'", "functions", "function_call"); err != nil {
 		return err
@@ -37,6 +37,14 @@ func (r *Request) readTools(b body) *Error {
 	tools, err := r.takeTools(b)
 	if err != nil {
 		return err
+	}
+	several := true
+	told := b["parallel_tool_calls"]
+	if ok, err := b.take("parallel_tool_calls", "true or false", &several); err != nil {
+		return err
+	} else if ok && len(tools) > 0 {
+		r.one = !several
+		r.hints = append(r.hints, param{"parallel_tool_calls", told})
 	}
 	choice, ok := b["tool_choice"]
 	delete(b, "tool_choice")
