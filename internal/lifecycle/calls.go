@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nesoserve/neso/internal/lifecycle/departing"
 	"github.com/nesoserve/neso/internal/lifecycle/uses"
 	"github.com/nesoserve/neso/internal/model"
 )
@@ -79,7 +80,7 @@ func (m *Manager) PinFor(caller, name string, version int64) *model.Model {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.departing.pin(caller, name, version)
+	return m.departing.Pin(caller, name, version)
 }
 
 // Alive returns the versions that execute requests: those that serve, and those
@@ -95,16 +96,11 @@ func (m *Manager) Alive() []*model.Model {
 			}
 		}
 	}
-	for _, list := range m.departing {
-		for _, d := range list {
-			all = append(all, d.model)
-		}
-	}
-	return all
+	return append(all, m.departing.All()...)
 }
 
-func (m *Manager) departed(name string, d *departure) {
+func (m *Manager) departed(name string, d *departing.Departure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.departing.remove(name, d)
+	m.departing.Remove(name, d)
 }

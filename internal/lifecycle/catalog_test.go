@@ -77,28 +77,3 @@ func TestWhatAChangeAffects(t *testing.T) {
 		t.Error(d)
 	}
 }
-
-// TestDeparturesWait: a version that others have called goes after them; those that call
-// each other do not wait.
-func TestDeparturesWait(t *testing.T) {
-	all := departures{}
-	caller, again, callee := all.add("caller", nil), all.add("caller", nil), all.add("callee", nil)
-	g := uses.Graph{"caller": {"callee"}, "x": {"y"}, "y": {"x"}}
-	all.add("x", nil)
-	all.add("y", nil)
-	for name, want := range map[string][]*departure{"callee": {caller, again}, "caller": nil, "x": nil, "y": nil} {
-		if got := all.before(g, name); len(got) != len(want) || len(want) > 0 && (got[0] != want[0] || got[1] != want[1]) {
-			t.Errorf("%s waits for %d, want %d", name, len(got), len(want))
-		}
-	}
-	all.remove("caller", caller)
-	<-caller.done
-	if got := all.before(g, "callee"); len(got) != 1 || got[0] != again {
-		t.Errorf("waits for %v", got)
-	}
-	all.remove("caller", again)
-	all.remove("callee", callee)
-	if len(all["caller"])+len(all["callee"]) > 0 || all.pin("caller", "callee", -1) != nil {
-		t.Error("left behind", all)
-	}
-}

@@ -164,6 +164,12 @@ func (m *Manager) loadOne(p *plan, path []string) error {
 		return nil
 	}
 	p.known = m.knows(p)
+	return m.loadBack(p, m.loadWithAll)
+}
+
+// loadWithAll loads a model, before it those of its parts that do not serve yet.
+func (m *Manager) loadWithAll(p *plan) error {
+	path := p.path
 	return m.loadWithParts(p, !p.nested, func(part string) error {
 		if i := slices.Index(path, part); i >= 0 {
 			return reason.Circle(append(path[i:len(path):len(path)], part))
@@ -267,8 +273,29 @@ func (m *Manager) fail(p *plan, err error, unread bool) error {
 // apply brings the loaded versions of a model in line with its plan: it loads
 // what is new or changed beside what serves, and when all of it is ready swaps
 // it in at once, and takes away what is no longer wanted. When one version
-// fails, nothing that served before has changed.
+// fails, nothing that served before has changed. A model that comes back on demand comes
+// with what it had then.
 func (m *Manager) apply(p *plan) error {
+	first := p.asItWas == nil
+	err := m.applyOnce(p)
+	if err == nil || !first {
+		return err
+	}
+	m.turnBack(p, nil, err)
+	if p.asItWas == nil {
+		return err
+	}
+	again := m.applyOnce(p)
+	for _, o := range p.asItWas.opened {
+		_ = o.model.Close(m.drains) // the try has not come to it
+	}
+	if again != nil {
+		return err
+	}
+	return nil
+}
+
+func (m *Manager) applyOnce(p *plan) error {
 	serve, missing := p.policy.Select(p.snapshot.Versions)
 	for _, v := range missing {
 		m.log.Error(fmt.Sprintf("version %d is specified for model '%s', but the version directory is not present", v, p.name),
@@ -293,11 +320,8 @@ func (m *Manager) apply(p *plan) error {
 				"model", p.name, "field", idle.Field, "because", idle.Because)
 		}
 	}
-	opened := m.openAll(p, wanted, changes)
+	serve, opened := m.leave(p, serve, m.openAll(p, wanted, changes))
 	if err := m.failed(p, opened); err != nil {
-		if had := m.had(p, opened); had != nil {
-			return m.applyAsItWas(p, had, err)
-		}
 		p.tried() // the peer makes the ensembles of what serves on anew for that, too
 		return err
 	}
@@ -316,6 +340,9 @@ func (m *Manager) apply(p *plan) error {
 			added, removed := o.change.Counts()
 			m.log.Info("instances changed", "model", p.name, "version", o.version, "added", added, "removed", removed)
 		}
+	}
+	if p.asItWas != nil {
+		m.cameBack(p, serve)
 	}
 	if len(opened) > 0 {
 		m.log.Info(fmt.Sprintf("successfully loaded '%s'", p.name), "model", p.name)
@@ -385,6 +412,8 @@ func (m *Manager) failed(p *plan, all []opened) error {
 		}
 	}
 	m.mu.Unlock()
+	err := reason.Failed(p.name, text.String())
+	m.turnBack(p, all, err)
 	for _, o := range all {
 		if o.model != nil {
 			_ = o.model.Close(m.drains) // it never served; the load's error says more
@@ -393,7 +422,7 @@ func (m *Manager) failed(p *plan, all []opened) error {
 			o.change.Abort()
 		}
 	}
-	return reason.Failed(p.name, text.String())
+	return err
 }
 
 // swap makes the opened versions serve, in one step for requests, and retires
@@ -429,7 +458,7 @@ func (m *Manager) swap(p *plan, serve []int64, all []opened, rules routing.Rules
 	if e.snapshot != nil {
 		e.snapshot.Release()
 	}
-	e.snapshot, e.parts, e.rejected = p.snapshot.Retain(), p.parts, ""
+	e.snapshot, e.parts, e.rejected, e.lacks = p.snapshot.Retain(), p.parts, "", nil
 	e.comesBackFrom(nil)
 	e.rules = rules.After(e.rules)
 	gone := m.publishFittingLocked(p.name)

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/gpu"
+	"github.com/nesoserve/neso/internal/lifecycle/departing"
 	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
@@ -104,7 +106,7 @@ type Manager struct {
 	// leaving are models that serve until a Reconcile has loaded what takes their place.
 	leaving []string
 	// departing holds the versions that are being closed.
-	departing departures
+	departing departing.Set
 
 	calls calls
 	// lingering are the closes of versions whose backend ignored its interruption.
@@ -118,8 +120,8 @@ type entry struct {
 	snapshot *repository.Snapshot
 	// parts are the models that an ensemble is made of.
 	parts []string
-	// had are the versions with which the model was evicted.
-	had []int64
+	// had is what the model was when it was evicted last; nil once it was unloaded.
+	had *past
 	// pulled says that an ensemble brought the model in, and not who asked for it.
 	pulled bool
 	// wants are the parts of the ensemble that was tried last, loaded or not.
@@ -134,8 +136,10 @@ type entry struct {
 	unread  bool
 	// rules say how requests are shared among the versions.
 	rules routing.Rules
-	// rejected says why the latest change of a model that serves was not taken.
+	// rejected says why the latest change of a model that serves was not taken, lacks why one
+	// has come back that is not all that the repository has.
 	rejected string
+	lacks    error
 }
 
 // version is what is known of one version.
@@ -193,7 +197,7 @@ func New(o Options) *Manager {
 		closed: make(chan struct{}),
 		models: catalog{map[string]*entry{}, o.Repository}, claims: newClaims(),
 		bound: map[string]map[int64]binding{}, composing: map[string][]string{},
-		departing: departures{}, calls: calls{seen: map[call]bool{}},
+		departing: departing.Set{}, calls: calls{seen: map[call]bool{}},
 	}
 	m.agents = agent.NewSet(o.AgentDir, o.Libraries, o.Host, o.Logger)
 	m.Router, m.publish = routing.New()
@@ -250,7 +254,9 @@ func (m *Manager) Versions(name string) []Version {
 			case e.rejected != "":
 				reason = "the latest change is not served: " + e.rejected
 			default:
-				reason = e.rules.Standing(n)
+				if reason = e.rules.Standing(n); e.lacks != nil {
+					reason = strings.TrimSuffix(incomplete+strings.TrimSpace(e.lacks.Error())+"; "+reason, "; ")
+				}
 			}
 			all = append(all, Version{
 				Name: plain, Key: name, Namespace: namespace, Version: n, State: v.state, Reason: reason,

@@ -22,10 +22,10 @@ import (
 type plan struct {
 	name     string
 	nested   bool
-	bare     bool // see Request
-	again    bool // see Request
-	back     bool // see Request
-	asItWas  bool // it has the versions and the rules that it had when it was evicted
+	bare     bool     // see Request
+	again    bool     // see Request
+	back     bool     // see Request
+	asItWas  *asItWas // set for a model that comes back as it was when it was evicted
 	snapshot *repository.Snapshot
 	draft    *draft.Draft
 	policy   modelconfig.VersionPolicy
@@ -80,6 +80,9 @@ func (m *Manager) poll(r Request) (*plan, error) {
 		snapshot, err = m.o.Repository.Read(m.ctx, r.Name, r.Config, r.Files, m.log)
 	}
 	if err != nil {
+		if then := m.pollBack(r, err); then != nil {
+			return then, nil
+		}
 		return nil, err
 	}
 	p := &plan{name: r.Name, nested: r.Nested, bare: r.bare, again: r.again, back: r.Back, snapshot: snapshot}
@@ -88,6 +91,9 @@ func (m *Manager) poll(r Request) (*plan, error) {
 			err = m.explain(p, err)
 		}
 		snapshot.Release()
+		if then := m.pollBack(r, err); then != nil {
+			return then, nil
+		}
 		return nil, err
 	}
 	return p, nil
@@ -109,6 +115,10 @@ func (m *Manager) openAll(p *plan, versions []int64, changes map[int64]*model.Mo
 	all := make([]opened, len(versions))
 	var wg sync.WaitGroup
 	for i, n := range versions {
+		if o, ok := p.asItWas.take(n); ok {
+			all[i] = o
+			continue
+		}
 		wg.Go(func() {
 			all[i] = m.openRetrying(p, n, changes[n])
 		})

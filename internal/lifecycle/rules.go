@@ -17,7 +17,8 @@ func (m *Manager) rulesOf(p *plan, serve []int64) (routing.Rules, error) {
 	m.mu.Lock()
 	now := m.models.entry(p.name).rules
 	m.mu.Unlock()
-	if p.asItWas {
+	if p.asItWas != nil {
+		now = now.Partial()
 		return now, now.CheckVersions(p.name, serve)
 	}
 	next, err := now.Read(p.name, p.snapshot.Rollout)
@@ -53,6 +54,7 @@ func (m *Manager) checkRules(p *plan, next routing.Rules, serve []int64, all []o
 	case len(all) == 0:
 		return m.fail(p, err, false)
 	}
+	m.turnBack(p, all, err)
 	all[0].err = err
 	return m.failed(p, all)
 }
@@ -81,6 +83,9 @@ func (m *Manager) PinInside(caller, name string, ask *rollout.Ask) *model.Model 
 func (m *Manager) ExplainLabel(name, label string) *backend.Error {
 	if !m.ServesNow(name) {
 		return m.Explain(name, -1)
+	}
+	if v, ok := m.Labelled(name, label); ok {
+		return m.Explain(name, v) // it has not come back with the others
 	}
 	return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' has no version with the label '%s'", name, label)
 }

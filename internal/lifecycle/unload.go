@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/lifecycle/departing"
 	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
@@ -43,11 +44,11 @@ func (e *entry) takeAway(n int64) []retired {
 // so that a slow one does not keep the memory of the others; but one that models
 // have called, which depart too, after these.
 func (m *Manager) retireLocked(old map[string][]retired) {
-	departures := make(map[*departure]retired)
+	departures := make(map[*departing.Departure]retired)
 	for name, list := range old {
 		for _, r := range list {
 			r.name = name
-			departures[m.departing.add(name, r.model)] = r
+			departures[m.departing.Add(name, r.model)] = r
 		}
 	}
 	if len(departures) == 0 {
@@ -55,14 +56,14 @@ func (m *Manager) retireLocked(old map[string][]retired) {
 	}
 	g := m.callersLocked()
 	for d, r := range departures {
-		waits := m.departing.before(g, r.name)
+		waits := m.departing.Before(g, r.name)
 		m.retirements.Go(func() {
 			defer m.departed(r.name, d)
 			ctx, cancel := context.WithTimeout(m.drains, m.o.DrainTimeout)
 			defer cancel()
 			for _, w := range waits {
 				select {
-				case <-w.done:
+				case <-w.Done():
 				case <-ctx.Done():
 				}
 			}
@@ -230,9 +231,12 @@ func (m *Manager) awayLocked(name string, how leaving) (old []retired) {
 		return nil
 	}
 	e.had = nil
+	if how == evicted && e.snapshot != nil {
+		e.had = &past{config: e.snapshot.File()}
+	}
 	for _, n := range e.numbers() {
-		if how == evicted && e.versions[n].state == Ready {
-			e.had = append(e.had, n)
+		if e.had != nil && e.versions[n].state == Ready {
+			e.had.versions = append(e.had.versions, n)
 		}
 		old = append(old, e.takeAway(n)...)
 	}

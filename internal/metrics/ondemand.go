@@ -10,6 +10,8 @@ import (
 var (
 	demandModels = prometheus.NewDesc("neso_on_demand_models",
 		"Models by state: loading, in memory, leaving it; out are those that have been asked for before", []string{"state"}, nil)
+	demandIncomplete = prometheus.NewDesc("neso_on_demand_incomplete_models",
+		"Models in memory that came back without what does not load any more", nil, nil)
 	demandWaiting = prometheus.NewDesc("neso_on_demand_waiting_requests", "Requests that wait for a model to be loaded", nil, nil)
 	demandQueued  = prometheus.NewDesc("neso_on_demand_queued_models", "Models whose load waits for memory or its turn", nil, nil)
 	demandMemory  = prometheus.NewDesc("neso_on_demand_memory_bytes", "Memory of the models that are in, come in or leave", nil, nil)
@@ -31,6 +33,7 @@ func collectDemand(ch chan<- prometheus.Metric, n ondemand.Numbers) {
 	for state, models := range n.Models {
 		gauge(demandModels, float64(models), residency.State(state).String())
 	}
+	gauge(demandIncomplete, float64(n.Incomplete))
 	gauge(demandWaiting, float64(n.Waiting))
 	gauge(demandQueued, float64(n.Queued))
 	gauge(demandMemory, float64(n.Bytes))

@@ -237,7 +237,9 @@ func (l *Loader) Load(ctx context.Context, r lifecycle.Request) error {
 		case a.failure != nil:
 			return a.failure
 		case a.err == nil:
+			lacks := l.o.Life.Lacks(r.Name)
 			l.came(r.Name)
+			return lacks // it serves, and is not what the repository has
 		}
 		return a.err
 	case <-ctx.Done():
@@ -283,11 +285,16 @@ type Numbers struct {
 	Waited time.Duration
 	// TimedOut is how many ended without a model.
 	TimedOut uint64
+	// Incomplete is how many models are in that came back without what does not load.
+	Incomplete int
 }
 
 // Numbers returns what has been counted.
 func (l *Loader) Numbers() Numbers {
+	incomplete := l.o.Life.Incomplete()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Numbers{Totals: l.machine.Totals(), Limit: l.o.MemoryLimit, Waits: l.waits, Waited: l.waited, TimedOut: l.timedOut}
+	return Numbers{
+		Totals: l.machine.Totals(), Limit: l.o.MemoryLimit, Waits: l.waits, Waited: l.waited, TimedOut: l.timedOut, Incomplete: incomplete,
+	}
 }

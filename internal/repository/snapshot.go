@@ -45,7 +45,9 @@ type Snapshot struct {
 	// told of its end with the last Release.
 	Agents *agent.Chain
 
-	bound bool // by a program
+	bound bool   // by a program
+	file  Config // that Config came from
+	kept  bool   // see ReadAs
 
 	directories map[int64]string
 	stamps      map[int64]source.Stamp
@@ -60,6 +62,20 @@ type Snapshot struct {
 // configuration file; files, when there are any, replace the whole directory.
 // Every other error than a bad name is a failure to poll; see Incomplete.
 func (r *Repository) Read(ctx context.Context, model, config string, files map[string][]byte, log *slog.Logger) (*Snapshot, error) {
+	return r.read(ctx, model, config, files, log, func(s *Snapshot) error {
+		if config != "" {
+			s.Config = []byte(config)
+		} else if err := s.readConfig(r.o.ConfigName); err != nil {
+			return err
+		}
+		return s.readRollout()
+	})
+}
+
+// read is Read with what reads the configuration and the rules.
+func (r *Repository) read(ctx context.Context, model, config string, files map[string][]byte, log *slog.Logger,
+	configure func(s *Snapshot) error,
+) (*Snapshot, error) {
 	_, name := r.split(model)
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -76,7 +92,7 @@ func (r *Repository) Read(ctx context.Context, model, config string, files map[s
 	}
 	// Files of a request make a directory like another: they bring their manifest.
 	if err = checkManifest(ctx, s.Directory, r.o.RequireManifest); err == nil {
-		err = s.read(r.o.ConfigName, config, log)
+		err = s.read(log, configure)
 	}
 	if err != nil {
 		s.Release()
@@ -100,16 +116,11 @@ func (r *Repository) fetch(ctx context.Context, s *Snapshot, model, config strin
 	return src.Fetch(ctx, s.Name)
 }
 
-func (s *Snapshot) read(configName, config string, log *slog.Logger) error {
+func (s *Snapshot) read(log *slog.Logger, configure func(s *Snapshot) error) error {
 	if err := s.readVersions(log); err != nil {
 		return err
 	}
-	if config != "" {
-		s.Config = []byte(config)
-	} else if err := s.readConfig(configName); err != nil {
-		return err
-	}
-	if err := s.readRollout(); err != nil {
+	if err := configure(s); err != nil {
 		return err
 	}
 	return s.stamp()
@@ -196,6 +207,7 @@ func (s *Snapshot) readConfig(configName string) error {
 			text = []byte{}
 		}
 		s.Config, s.ConfigPath = text, path
+		s.file = Config{text, s.relative(path)}
 		return nil
 	}
 	return nil

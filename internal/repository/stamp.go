@@ -48,9 +48,9 @@ func (s *Snapshot) SameFiles(old *Snapshot, version int64) bool {
 // SameConfig reports whether the configuration and everything beside the
 // versions is as it was in old. When it is not, all versions have changed.
 // What comes with a request always counts as a change: there is nothing on
-// storage to compare it with.
+// storage to compare it with, and as little with a configuration that storage has no more.
 func (s *Snapshot) SameConfig(old *Snapshot) bool {
-	return !s.FromRequest() && !old.FromRequest() && s.origin == old.origin && s.common == old.common &&
+	return !s.FromRequest() && !old.FromRequest() && !s.kept && !old.kept && s.origin == old.origin && s.common == old.common &&
 		s.relative(s.ConfigPath) == old.relative(old.ConfigPath) && bytes.Equal(s.Config, old.Config)
 }
 

@@ -46,6 +46,9 @@ type Subject struct {
 	Sequences func(version int64) bool
 	// Passes reports whether a version is an ensemble with a step that keeps sequences.
 	Passes func(version int64) bool
+	// Partial says that versions may be missing which the rules name: what is said of
+	// them waits until they are there.
+	Partial bool
 }
 
 type share struct {
@@ -82,7 +85,7 @@ func Make(rules Rules, stepped *Stepped, of Subject) (*Plan, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	for _, name := range sorted(rules.Labels) {
-		if v := rules.Labels[name]; !slices.Contains(of.Versions, v) {
+		if v := rules.Labels[name]; !of.Partial && !slices.Contains(of.Versions, v) {
 			fault("labels.%s: version %d is not loaded%s", name, v, loaded(of.Versions))
 		}
 	}
@@ -95,7 +98,7 @@ func Make(rules Rules, stepped *Stepped, of Subject) (*Plan, error) {
 			}
 		}
 		if !slices.Contains(of.Versions, v) {
-			if r.Label == "" { // a label has been told of
+			if r.Label == "" && !of.Partial { // a label has been told of
 				fault("%s: version %d is not loaded%s", field, v, loaded(of.Versions))
 			}
 			return 0
@@ -115,10 +118,15 @@ func Make(rules Rules, stepped *Stepped, of Subject) (*Plan, error) {
 				s.version)
 		}
 	}
+	from := int64(0)
 	if s := rules.StepBack; s != nil {
-		if p.Watched = find("step_back.from", s.From); p.Watched != 0 && len(faults) == 0 {
-			p.Beside = p.heaviest(p.Watched)
-			if p.Beside == 0 {
+		if from = find("step_back.from", s.From); from != 0 && len(faults) == 0 {
+			p.Watched, p.Beside = from, p.heaviest(from)
+			switch {
+			case p.Beside != 0:
+			case of.Partial:
+				p.Watched = 0
+			default:
 				fault("step_back.from: there is no other version with a weight to step back to")
 			}
 		}
@@ -126,11 +134,15 @@ func Make(rules Rules, stepped *Stepped, of Subject) (*Plan, error) {
 	if m := rules.Mirror; m != nil {
 		p.MirrorTo = find("mirror.to", m.To)
 	}
+	if stepped != nil && from != 0 {
+		p.shares = slices.DeleteFunc(p.shares, func(s share) bool { return s.version == from })
+	}
+	// That others are missing gives nothing to a version that was to have nothing.
+	if of.Partial && len(rules.Weights) > 0 && len(p.shares) == 0 {
+		fault("weights: no version that has one is loaded")
+	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
-	}
-	if stepped != nil && p.Watched != 0 {
-		p.shares = slices.DeleteFunc(p.shares, func(s share) bool { return s.version == p.Watched })
 	}
 	for _, s := range p.shares {
 		p.total += s.weight

@@ -54,6 +54,44 @@ func TestMakeRefuses(t *testing.T) {
 	}
 }
 
+// TestPartial: what rules say of versions that are missing waits, and gives nothing to a
+// version that was to have nothing.
+func TestPartial(t *testing.T) {
+	const rules = "labels: {stable: 1, canary: 2}\nweights: {stable: 1, canary: 3}\nmirror: {to: canary}\n" +
+		"step_back: {from: canary, max_error_rate: 0}"
+	for _, c := range []struct {
+		text    string
+		stepped *Stepped
+		there   []int64
+		primary int64 // 0 for an error
+		watched int64
+	}{
+		{rules, nil, []int64{1}, 1, 0},
+		{rules, nil, []int64{2}, 2, 0},
+		{rules, nil, []int64{1, 2}, 2, 2},
+		{rules, &Stepped{Version: 2}, []int64{1, 2}, 1, 2},
+		{rules, &Stepped{Version: 2}, []int64{1}, 1, 0},
+		{rules, &Stepped{Version: 2}, []int64{2}, 0, 0},
+		{"weights: {1: 0, 2: 1}", nil, []int64{1}, 0, 0},
+		{"labels: {a: 1, b: 2}", nil, []int64{1}, 1, 0},
+		{"weights: {a: 1}", nil, []int64{1}, 0, 0},
+	} {
+		r, err := Parse([]byte(c.text), File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := plain(c.there...)
+		s.Partial = true
+		p, err := Make(r, c.stepped, s)
+		switch {
+		case (err != nil) != (c.primary == 0):
+			t.Errorf("%s, versions %v: %v", c.text, c.there, err)
+		case err == nil && (p.Primary != c.primary || p.Watched != c.watched || p.MirrorTo != 0 && len(c.there) == 1 && c.there[0] == 1):
+			t.Errorf("%s, versions %v: primary %d, watched %d, mirror to %d", c.text, c.there, p.Primary, p.Watched, p.MirrorTo)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	p := planOf(t, "labels: {stable: 1, canary: 2, also: 2}\nweights: {stable: 6, canary: 1, also: 1, 3: 2}", nil, 1, 2, 3)
 	if p.Primary != 1 || p.Share(1) != 0.6 || p.Share(2) != 0.2 || p.Share(3) != 0.2 || p.Share(4) != 0 {

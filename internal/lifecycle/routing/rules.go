@@ -21,11 +21,13 @@ type Rules struct {
 	stepped *rollout.Stepped
 	live    *rollout.Live // nil until there are rules
 	fresh   bool          // the file has changed
+	partial bool          // see Partial
 }
 
 // Read returns the rules that a model has from its next load on. Its file, nil where
 // there is none, counts when it has changed; else what was said since stays.
 func (r Rules) Read(name string, file []byte) (Rules, error) {
+	r.partial = false
 	r.fresh = !bytes.Equal(r.text, file) || (r.text == nil) != (file == nil)
 	if r.fresh {
 		rules, err := rollout.Parse(file, name+"/"+rollout.File)
@@ -47,10 +49,7 @@ func (r Rules) CheckVersions(name string, serve []int64) error {
 		return nil
 	}
 	no := func(int64) bool { return false }
-	_, err := rollout.Make(r.rules, nil, rollout.Subject{
-		Versions: slices.Sorted(slices.Values(serve)), Sequences: no, Passes: no,
-	})
-	return r.fault(name, err)
+	return r.hold(name, rollout.Subject{Versions: slices.Sorted(slices.Values(serve)), Sequences: no, Passes: no})
 }
 
 // Check says what is wrong with the rules for versions with these configurations. by
@@ -59,8 +58,23 @@ func (r Rules) Check(by *Router, name string, configs map[int64]*modelconfig.Con
 	if r.rules.Empty() {
 		return nil
 	}
-	_, err := rollout.Make(r.rules, nil, by.subject(name, configs))
+	return r.hold(name, by.subject(name, configs))
+}
+
+func (r Rules) hold(name string, of rollout.Subject) error {
+	var stepped *rollout.Stepped // may be over when the load is, but for who goes on as it was
+	if of.Partial = r.partial; r.partial {
+		stepped = r.stepped
+	}
+	_, err := rollout.Make(r.rules, stepped, of)
 	return r.fault(name, err)
+}
+
+// Partial returns the rules for a model that lacks versions which they name, until they
+// are read again.
+func (r Rules) Partial() Rules {
+	r.partial, r.fresh = true, false
+	return r
 }
 
 // fault says whose rules do not fit.
@@ -141,7 +155,9 @@ func (r *Rules) Serve(by *Router, name string, versions []*model.Model) (*Served
 	for _, v := range versions {
 		configs[v.Version()] = v.Config()
 	}
-	plan, err := rollout.Make(r.rules, r.stepped, by.subject(name, configs))
+	of := by.subject(name, configs)
+	of.Partial = r.partial
+	plan, err := rollout.Make(r.rules, r.stepped, of)
 	if err != nil {
 		return s, err
 	}
