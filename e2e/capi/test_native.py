@@ -274,14 +274,14 @@ def test_a_library_that_leaks(served):
 def test_what_waits_survives(served):
     """Quick requests are sent ahead; those that a library has not begun when it hangs count as pending, and are served by the
     next process."""
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(64) as pool:
         for _ in range(4):
-            assert {r.status for r in pool.map(lambda _: ask(served, "waits"), range(64))} == {200}
+            assert {r.status for r in pool.map(lambda _: ask(served, "waits"), range(256))} == {200}
         before = served.log().count("it hangs")
         doomed = pool.submit(ask, served, "waits", "hang")
         assert until(lambda: served.log().count("it hangs") > before)
-        behind = [pool.submit(ask, served, "waits", data=[k]) for k in range(8)]
-        assert until(lambda: metric(served, "nv_inference_pending_request_count", model="waits", version="1") == 8)
+        behind = [pool.submit(ask, served, "waits", data=[k]) for k in range(48)]
+        assert until(lambda: metric(served, "nv_inference_pending_request_count", model="waits", version="1") == 48)
         assert not doomed.done()
         for k, r in enumerate(behind):
             assert r.result().status == 200 and r.result().json["outputs"][0]["data"] == [k], r.result()

@@ -50,8 +50,10 @@ const (
 	// trips, which is what sending ahead saves. So instances with executions of half
 	// of it have two batches ahead, and slow ones none.
 	quickSpan = 500e3 // ns
-	// shortest is the least that took says: below it, nothing more is sent ahead.
-	shortest = quickSpan / 16
+	// shortest is the least that took says: below it, nothing more is sent ahead. So
+	// 62 are the most: more clients than that are no quicker for it, and a request that
+	// stands in line here costs the server two switches and a select.
+	shortest = 8e3 // ns
 	// heldUp is what an instance counts that has held up what was sent ahead: after
 	// some ten quick executions it is quick again.
 	heldUp = 4 * quickSpan

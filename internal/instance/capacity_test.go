@@ -17,9 +17,11 @@ func TestPlacesAhead(t *testing.T) {
 		least  int32
 		most   int32
 	}{
-		{"quick", []int64{20}, 15, 15},
-		{"quick, held up in every third", []int64{20, 4000, 20}, 15, 15},
-		{"quick, answers together", []int64{400, 1, 1, 1}, 15, 15},
+		{"a library's", []int64{1}, 62, 62},
+		{"10 µs", []int64{10}, 50, 50},
+		{"quick", []int64{20}, 25, 25},
+		{"quick, held up in every third", []int64{20, 4000, 20}, 15, 25},
+		{"quick, answers together", []int64{400, 1, 1, 1}, 15, 62},
 		{"0.2 ms", []int64{200}, 2, 2},
 		{"0.2 ms, one in ten held up", []int64{200, 200, 200, 200, 200, 200, 200, 200, 200, 8000}, 1, 2},
 		{"0.4 ms", []int64{400}, 1, 1},
@@ -27,7 +29,7 @@ func TestPlacesAhead(t *testing.T) {
 		{"slow in two of three", []int64{20, 3000, 3000}, 0, 0},
 	} {
 		s := &slot{}
-		s.ahead.Store(15)
+		s.ahead.Store(63)
 		p := &capacity{}
 		for i := range 300 {
 			s.executed(c.series[i%len(c.series)] * us)
@@ -42,7 +44,7 @@ func TestPlacesAhead(t *testing.T) {
 // executions, and one that becomes slow gets nothing soon.
 func TestPlacesAheadChanges(t *testing.T) {
 	s, p := &slot{}, &capacity{}
-	s.ahead.Store(15)
+	s.ahead.Store(63)
 	for _, c := range []struct {
 		name        string
 		begin, each int64
@@ -56,7 +58,7 @@ func TestPlacesAheadChanges(t *testing.T) {
 		for ; n < 100 && (p.aheadOf(s) > 0) != c.ahead; n++ {
 			s.executed(c.each)
 		}
-		if n < 8 || n > 30 {
+		if n < 8 || n > 40 {
 			t.Errorf("%s: after %d executions", c.name, n)
 		}
 	}

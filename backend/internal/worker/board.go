@@ -13,8 +13,9 @@ import (
 
 const (
 	// aheadLimit is how many batches may be sent to one worker while it runs another
-	// one. It is enough for the worker to find the next batches whenever it reads.
-	aheadLimit = 15
+	// one. How many are worth it the scheduler knows, by what executions take; this
+	// bounds what one worker's channel holds: with inline inputs, half a MiB.
+	aheadLimit = 63
 	// pipelineTick is how often a pipeline is looked at. When the worker has begun
 	// nothing between two looks, the batches that wait there are taken back.
 	pipelineTick = 4 * time.Millisecond

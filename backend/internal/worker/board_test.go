@@ -165,13 +165,13 @@ func TestWhoHoldsAnswersIsRungFor(t *testing.T) {
 }
 
 func TestWhatIsNotBegunComesBack(t *testing.T) {
-	l := newLine(t, 3)
+	l := newLine(t, 1+aheadLimit) // as many as there ever are
 	if !l.begin(0) {
 		t.Fatal("the first one was recalled")
 	}
 	l.conn.lookAtPipelines()
 	l.conn.lookAtPipelines() // between the two it has begun nothing
-	for _, i := range []int{1, 2} {
+	for i := 1; i <= aheadLimit; i++ {
 		if err := l.result(i); !errors.Is(err, backend.ErrNotBegun) {
 			t.Errorf("batch %d: %v", i, err)
 		}
@@ -202,11 +202,11 @@ func TestWhatIsNotBegunComesBack(t *testing.T) {
 	}
 	// What is sent later is not recalled.
 	l.put()
-	if !l.begin(3) {
+	if !l.begin(1 + aheadLimit) {
 		t.Fatal("a later one is recalled")
 	}
-	l.answer(3)
-	if err := l.result(3); err != nil {
+	l.answer(1 + aheadLimit)
+	if err := l.result(1 + aheadLimit); err != nil {
 		t.Error(err)
 	}
 }

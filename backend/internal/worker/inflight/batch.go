@@ -22,8 +22,9 @@ type Batch[I any] struct {
 	Ended bool             // nothing of it is left to do but what Execute does at the end
 	Wake  chan reader.Wake // for its Execute, while that waits
 
-	expired  bool // answered by the timeout
-	waits    bool // sent ahead, and not begun as far as is known
+	expired  bool   // answered by the timeout
+	waits    bool   // sent ahead, and not begun as far as is known
+	place    uint64 // how many the pipeline had been sent before
 	pipeline *Pipeline[I]
 }
 

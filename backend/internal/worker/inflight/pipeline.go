@@ -14,8 +14,10 @@ type Pipeline[I any] struct {
 	abandoned int
 	overdue   atomic.Int32 // may be asked without the lock
 
+	sent      uint64 // how many it has ever been sent
 	seen      uint64 // the last batch that the worker had begun at the last look
 	seenFirst uint64 // the first one of the pipeline then
+	seenPlace uint64 // how many had been begun, as far as was known then
 	recalled  uint64 // the worker has been forbidden all up to this one that it has not begun
 }
 
@@ -88,16 +90,37 @@ func (p *Pipeline[I]) frees(b *Batch[I]) {
 // Look compares the pipeline with what it was at the last look, when the worker has
 // begun all up to a number. The pipeline has at least one batch. held says that the
 // worker runs something else and may hold the answer to the first one: it has given
-// none since. late says that it has begun nothing since, although there is something
-// to begin: that can be taken back.
+// none since. late says that it has begun nothing since although there is something to
+// begin, or so little that the last one of those that wait would do so for another
+// longestLine looks: what waits can be taken back.
 func (p *Pipeline[I]) Look(begun uint64) (held, late bool) {
 	p.Begun(begun)
 	first, last := p.batches[0].ID, p.batches[len(p.batches)-1].ID
 	stays := first == p.seenFirst
 	held = stays && begun > first
 	late = stays && begun == p.seen && begun < last
+	if place, waiting := p.place(begun); waiting > 0 {
+		came := place - p.seenPlace
+		late = late || came > 0 && waiting > longestLine*came
+		p.seenPlace = place
+	}
 	p.seen, p.seenFirst = begun, first
 	return held, late
+}
+
+// longestLine is in how many looks the worker has to be able to begin what waits, at the
+// rate at which it has begun others since the last one. What was sent ahead to a quick
+// model that has become slow would wait there long, and another instance may be idle.
+const longestLine = 10
+
+// place returns how many batches have been begun, by the place of the first one that
+// waits, and how many wait.
+func (p *Pipeline[I]) place(begun uint64) (place, waiting uint64) {
+	at := slices.IndexFunc(p.batches, func(b *Batch[I]) bool { return b.ID > begun })
+	if at < 0 {
+		return 0, 0
+	}
+	return p.batches[at].place, uint64(len(p.batches) - at)
 }
 
 // Recall forbids the worker what it has not begun: all up to the number that it
@@ -118,7 +141,8 @@ func (p *Pipeline[I]) Recalled(id uint64) bool { return id <= p.recalled }
 
 // join appends a batch that is sent.
 func (p *Pipeline[I]) join(b *Batch[I]) (waits bool) {
-	b.pipeline = p
+	b.pipeline, b.place = p, p.sent
+	p.sent++
 	p.batches = append(p.batches, b)
 	if progress := b.Batch.Progress; progress != nil {
 		progress.Taken()
