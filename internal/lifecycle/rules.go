@@ -153,13 +153,13 @@ func (m *Manager) reroute(key string, change []byte) error {
 	return nil
 }
 
-// StepBack takes the weight of the watched version of a plan away, unless that has been
-// replaced meanwhile. It says so once.
+// StepBack takes the weight of the watched version of a plan away, unless other rules have
+// taken its place meanwhile. It says so once.
 func (m *Manager) StepBack(name string, plan *rollout.Plan, live *rollout.Live, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, e := range m.models.entries {
-		next, made := e.rules.SteppedBack(m.Router, key, plan, live, why)
+		next, made := e.rules.SteppedBack(plan, live, why)
 		if !made {
 			continue
 		}

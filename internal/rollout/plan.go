@@ -62,6 +62,8 @@ type Plan struct {
 	Name    string
 	Rules   Rules
 	Stepped *Stepped // nil while the rules hold as they are written
+	// Era is another one when somebody has said weights or bounds anew, or to go on, since.
+	Era uint64
 
 	labels map[string]int64
 	shares []share // with a weight above 0, by version

@@ -105,6 +105,17 @@ func (r *Rules) Empty() bool {
 	return len(r.Labels) == 0 && len(r.Weights) == 0 && r.Sticky == "" && r.Mirror == nil && r.StepBack == nil
 }
 
+// Watched returns the version that may be stepped back from, 0 for none.
+func (r *Rules) Watched() int64 {
+	if r.StepBack == nil {
+		return 0
+	}
+	if from := r.StepBack.From; from.Label == "" {
+		return from.Version
+	}
+	return r.Labels[r.StepBack.From.Label]
+}
+
 // IsLabel reports whether s can be a label: 1 to 64 letters, digits, '.', '_' and '-',
 // of which the first is a letter. So no number is one.
 func IsLabel(s string) bool {

@@ -22,6 +22,7 @@ type Rules struct {
 	live    *rollout.Live // nil until there are rules
 	fresh   bool          // the file has changed
 	partial bool          // see Partial
+	era     uint64        // see rollout.Plan
 }
 
 // Read returns the rules that a model has from its next load on. Its file, nil where
@@ -35,6 +36,7 @@ func (r Rules) Read(name string, file []byte) (Rules, error) {
 			return r, backend.Errorf(backend.InvalidArg, "%v", err)
 		}
 		r.text, r.rules, r.stepped = file, rules, nil
+		r.era++
 	}
 	if !r.rules.Empty() && r.live == nil {
 		r.live = rollout.NewLive()
@@ -102,6 +104,7 @@ func (r Rules) Amend(by *Router, name string, change []byte, configs map[int64]*
 	next := r
 	if next.rules = c.Rules; c.Resume {
 		next.stepped = nil
+		next.era++
 	}
 	if !next.rules.Empty() {
 		if _, err := rollout.Make(next.rules, next.stepped, by.subject(name, configs)); err != nil {
@@ -121,10 +124,11 @@ func (r Rules) After(old Rules) Rules {
 }
 
 // SteppedBack returns the rules without the weight of the version that plan watches. It
-// returns false where by no longer serves the model by plan and live.
-func (r Rules) SteppedBack(by *Router, name string, plan *rollout.Plan, live *rollout.Live, why string) (Rules, bool) {
-	s := by.table.Load().models[name]
-	if r.live != live || s == nil || s.plan != plan {
+// returns false where they are no longer those of plan and live, in what counts for that.
+// That another plan has been made of them since, for a load of the model, or none, since it
+// has left memory, takes nothing back of what its requests have shown.
+func (r Rules) SteppedBack(plan *rollout.Plan, live *rollout.Live, why string) (Rules, bool) {
+	if r.live != live || r.stepped != nil || r.era != plan.Era || r.rules.Watched() != plan.Watched {
 		return r, false
 	}
 	r.stepped = &rollout.Stepped{At: time.Now(), Version: plan.Watched, Why: why}
@@ -134,7 +138,7 @@ func (r Rules) SteppedBack(by *Router, name string, plan *rollout.Plan, live *ro
 
 // Unloaded returns what is left of the rules of a model that has been unloaded: what has
 // been counted.
-func (r Rules) Unloaded() Rules { return Rules{live: r.live} }
+func (r Rules) Unloaded() Rules { return Rules{live: r.live, era: r.era + 1} }
 
 // Standing is what the index says of a version that serves.
 func (r Rules) Standing(version int64) string {
@@ -164,6 +168,7 @@ func (r *Rules) Serve(by *Router, name string, versions []*model.Model) (*Served
 	if r.live == nil {
 		r.live = rollout.NewLive()
 	}
+	plan.Era = r.era
 	r.live.Apply(plan)
 	s.plan, s.live, s.primary = plan, r.live, s.find(plan.Primary)
 	return s, nil

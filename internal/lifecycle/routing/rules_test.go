@@ -53,7 +53,7 @@ func TestStepBack(t *testing.T) {
 	s := newStage(t, file, version(t, 1), version(t, 2))
 	old, _ := s.Routing("m")
 	step := func(plan *rollout.Plan, live *rollout.Live) bool {
-		next, made := s.rules.SteppedBack(s.Router, "m", plan, live, "too many errors")
+		next, made := s.rules.SteppedBack(plan, live, "too many errors")
 		if s.rules = next; made {
 			if err := s.serve(); err != nil {
 				t.Fatal(err)
