@@ -119,15 +119,20 @@ func Follow(ctx context.Context) {
 	}
 	defer end()
 	var r rules
+	last := time.Duration(-1) // wait time at the end of the window before
 	t := time.NewTimer(window)
 	defer t.Stop()
 	for {
 		used, _ := cpuTime()
 		begun := served.Load()
 		since, before, lowered := time.Now(), time.Duration(0), runtime.GOMAXPROCS(0) < Count()
-		if lowered {
+		switch {
+		case lowered && last >= 0:
+			before = last
+		case lowered:
 			before = waitTime()
 		}
+		last = -1
 		t.Reset(window)
 		select {
 		case <-ctx.Done():
@@ -137,7 +142,8 @@ func Follow(ctx context.Context) {
 		now, _ := cpuTime()
 		waited, elapsed := 0.0, float64(max(1, time.Since(since)))
 		if lowered {
-			waited = float64(waitTime()-before) / elapsed
+			last = waitTime()
+			waited = float64(last-before) / elapsed
 		}
 		share := float64(now-used) / elapsed
 		rate := float64(served.Load()-begun) / elapsed * float64(window)
@@ -145,6 +151,7 @@ func Follow(ctx context.Context) {
 		useLocked(r.next(measured{share, waited, rate}, runtime.GOMAXPROCS(0), countLocked()))
 		state.mu.Unlock()
 		if share < idleShare {
+			last = -1 // what others have done meanwhile is no window's
 			idle.Store(true)
 			select {
 			case <-ctx.Done():
