@@ -28,9 +28,9 @@ help: ## what can be made
 
 setup: .venv/.stamp ## install what tests and examples need
 
-.venv/.stamp: scripts/setup.sh scripts/requirements.txt scripts/requirements-tests.txt
+.venv/.stamp: scripts/setup.sh scripts/requirements.txt scripts/requirements-wheel.txt scripts/requirements-tests.txt
 	scripts/setup.sh tests
-	@touch $@ .venv/.examples
+	@touch $@ .venv/.examples .venv/.wheel
 
 .venv/.bench: .venv/.stamp
 	scripts/setup.sh bench
@@ -39,6 +39,10 @@ setup: .venv/.stamp ## install what tests and examples need
 .venv/.examples: scripts/setup.sh scripts/requirements.txt
 	scripts/setup.sh
 	@touch $@
+
+.venv/.wheel: scripts/setup.sh scripts/requirements.txt scripts/requirements-wheel.txt
+	scripts/setup.sh wheel
+	@touch $@ .venv/.examples
 
 # Each of the modules may take several attempts; what fails here is told by the
 # build, if it needs it.
@@ -99,7 +103,7 @@ chart: ## the manifests of deploy, rendered by Helm's code and held against the 
 	@if command -v promtool >/dev/null; then promtool test rules deploy/prometheus/neso.test.yaml; \
 	  else echo 'promtool is not there (Debian: prometheus): the alert rules are not tested' >&2; fi
 
-wheel: setup ## dist/*.whl: the Python package with the binary, and the import name pytriton
+wheel: .venv/.wheel bin/.modules ## dist/*.whl: the Python package with the binary, and the import name pytriton
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python
 	$(PYTHON) -m build --no-isolation --wheel --outdir dist python/pytriton-compat
 

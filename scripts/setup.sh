@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes .venv with what examples/models need, and with the argument `tests` also
-# with what tests need, with `bench` also with the load generators that
-# `make bench` measures by. As root on Debian it installs Python's venv where that is
+# Makes .venv with what examples/models need, and with the argument `wheel` also
+# with what builds the package, with `tests` also with what tests need, with `bench`
+# also with the load generators that `make bench` measures by. As root on Debian it installs Python's venv where that is
 # missing, and for the tests a C compiler for the race detector, the Redis that
 # tests of the response cache start, and a JDK with Maven. Safe to run again: after a setup that was
 # broken off too.
@@ -10,12 +10,15 @@ cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}
 case ${1-} in
 '') requirements=scripts/requirements.txt ;;
+wheel) requirements=scripts/requirements-wheel.txt ;;
 tests | bench) requirements=scripts/requirements-tests.txt ;;
 *)
-  echo "usage: scripts/setup.sh [tests | bench]" >&2
+  echo "usage: scripts/setup.sh [wheel | tests | bench]" >&2
   exit 2
   ;;
 esac
+programs= # of Debian, which tests need
+case ${1-} in tests | bench) programs=yes ;; esac
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   needed= # nothing works without these; without the others some tests cannot run
@@ -25,7 +28,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     command -v wrk >/dev/null || missing="$missing wrk"
     command -v h2load >/dev/null || missing="$missing nghttp2-client"
   fi
-  if [ -n "${1-}" ]; then
+  if [ -n "$programs" ]; then
     command -v cc >/dev/null || needed="$needed gcc libc6-dev"
     command -v c++ >/dev/null || missing="$missing g++" # PyTorch compiles with it
     command -v curl >/dev/null || missing="$missing curl"
@@ -69,7 +72,7 @@ if ! RETRY_PAUSES=5 pip; then
   echo "setup: once more, without what pip keeps of earlier downloads" >&2
   RETRY_PAUSES='' pip --no-cache-dir
 fi
-[ -n "${1-}" ] || exit 0
+[ -n "$programs" ] || exit 0
 
 # The emulator of Azure's storage is a program for Node; without it its tests
 # say that they are skipped.

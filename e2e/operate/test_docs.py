@@ -116,7 +116,7 @@ def test_one_file_by_itself(tmp_path):
 
 
 def test_serving_needs_little():
-    """`make serve` installs what the models and the client that it names import, `make test` the rest."""
+    """`make serve` installs what the models, the client that it names and the package import, `make test` the rest."""
 
     def plan(file, target):
         command = ["make", "--dry-run", f"--what-if=scripts/{file}.txt", target]
@@ -125,7 +125,12 @@ def test_serving_needs_little():
     assert "scripts/setup.sh\n" in plan("requirements", "serve")
     assert "scripts/setup.sh" not in plan("requirements-tests", "serve").replace("scripts/setup.sh\n", "", 1)
     assert "scripts/setup.sh tests\n" in plan("requirements-tests", "test")
+    assert "scripts/setup.sh wheel\n" in plan("requirements-wheel", "wheel")
+    assert "scripts/setup.sh tests\n" not in plan("requirements-tests", "wheel")
     installed = re.findall(r"^(\w+)", (ROOT / "scripts" / "requirements.txt").read_text(), re.M)
+    package = (ROOT / "python" / "pyproject.toml").read_text()
+    needed = re.search(r"^dependencies = \[(.*)\]", package, re.M)[1]
+    assert set(re.findall(r'"(\w+)', needed)) <= set(installed), "what the package neso needs"
     files = [ROOT / "examples" / "client.py", *(ROOT / "examples" / "models").rglob("*.py")]
     own = {"triton_python_backend_utils", *(file.stem for file in files)}
     for file in files:
