@@ -261,6 +261,9 @@ type Batch struct {
 	// InputEnd and OutputStart split the time of Execute into its phases. The
 	// backend stores Now() into them; left at zero, all of it counts as inference.
 	InputEnd, OutputStart int64
+	// Reports are what the model itself says of its work, where it does. They count in
+	// the statistics in place of what the server measures.
+	Reports []Report
 	// Ran says, where Execute fails, that the model has run nevertheless: that
 	// counts as an execution.
 	Ran bool
@@ -277,6 +280,25 @@ type Batch struct {
 	// Progress, if not nil, follows the batch where the return of Execute does not
 	// say enough. Its methods do not wait.
 	Progress Progress
+}
+
+// Report is what a model says of the execution of a batch, or of a request.
+type Report struct {
+	// Request is one of the batch's; nil for the whole batch.
+	Request *Request
+	// Failed says that the request counts as a failure. Times mean nothing then.
+	Failed bool
+	// Size is how large the batch was that was executed, for one of the whole batch.
+	Size int
+	// Times are when the execution and the computation in it began, and when the
+	// computation and the execution were done: in the clock of Now, in order.
+	Times [4]int64
+}
+
+// Phases are how long inputs, inference and outputs took, in nanoseconds.
+func (r *Report) Phases() (input, infer, output int64) {
+	t := &r.Times
+	return t[1] - t[0], t[2] - t[1], t[3] - t[2]
 }
 
 // Progress follows a batch on its way into a model.
@@ -361,6 +383,8 @@ type InstanceConfig struct {
 	Device int
 	// Profiles are for TensorRT.
 	Profiles []string
+	// SecondaryDevices are what the configuration names beside the device.
+	SecondaryDevices []SecondaryDevice `json:",omitempty"`
 	// Passive says that the instance is made, and warmed up, but given no requests.
 	// Such instances come last.
 	Passive bool
@@ -379,6 +403,12 @@ type InstanceConfig struct {
 	GivenUp <-chan struct{} `json:"-"`
 }
 
+// SecondaryDevice is one that an instance uses beside its own.
+type SecondaryDevice struct {
+	Kind string // "KIND_NVDLA"
+	ID   int64
+}
+
 // HostPolicy says on which processors an instance runs and where its memory lies.
 type HostPolicy struct {
 	Name string `json:"name"`
@@ -386,6 +416,8 @@ type HostPolicy struct {
 	Processors []int `json:"processors,omitempty"`
 	// Node is the NUMA node of its memory; nil for any.
 	Node *int `json:"node,omitempty"`
+	// Settings are all of the policy's, as they were given.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // InstanceState is how an instance can be used at present.

@@ -8,6 +8,8 @@ import "C"
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -29,7 +31,9 @@ type instance struct {
 	latest     atomic.Pointer[host.Request] // one of the batch that it has, or had last
 	name       object.Text
 	profiles   []object.Text
-	outputs    []string // of the configuration
+	outputs    []string // of the configuration, states too
+	states     []string // outputs that the sequence keeps
+	hidden     []string // those of them that are no outputs for clients
 	hostPolicy owned
 	blocks     blocks
 	batch      []C.uintptr_t // room for that which runs
@@ -50,6 +54,7 @@ func (m *model) instance(number uint32, i *host.Init, server *host.Server) (*ins
 		profiles: make([]object.Text, len(i.Instance.Profiles)), outputs: i.Outputs,
 		shapeTensors: shapeTensors(i.Config),
 	}
+	in.states, in.hidden = m.keeps()
 	in.handle = instances.New(in)
 	m.up.joins(in)
 	in.device = m.join(&in.config)
@@ -106,6 +111,16 @@ func (in *instance) run(list []C.uintptr_t) error {
 	return taken(C.neso_execute(in.model.library.entry.execute, C.uintptr_t(in.handle), &list[0], C.uint32_t(len(list))))
 }
 
+// visible returns the outputs that a library is asked for: its states are not among them,
+// which the server asks for itself.
+func (in *instance) visible(requested []string) []string {
+	hidden := func(name string) bool { return slices.Contains(in.hidden, name) }
+	if !slices.ContainsFunc(requested, hidden) {
+		return requested
+	}
+	return slices.DeleteFunc(slices.Clone(requested), hidden) // they may be those of all requests
+}
+
 func instanceOf(h C.uintptr_t, f func(in *instance) C.uintptr_t) C.uintptr_t {
 	in := instances.Get(handle.Handle(h))
 	if in == nil {
@@ -125,16 +140,7 @@ func (in *instance) policy() string {
 	}
 	if p := in.config.HostPolicy; p != nil {
 		name = p.Name
-		if p.Node != nil {
-			settings["numa-node"] = fmt.Sprint(*p.Node)
-		}
-		var cores []string
-		for _, n := range p.Processors {
-			cores = append(cores, fmt.Sprint(n))
-		}
-		if len(cores) > 0 {
-			settings["cpu-cores"] = strings.Join(cores, ",")
-		}
+		maps.Copy(settings, p.Settings)
 	}
 	body, _ := json.Marshal(map[string]any{name: settings}) // strings always can
 	return string(body)
@@ -183,13 +189,19 @@ func TRITONBACKEND_ModelInstanceProfileName(h C.uintptr_t, index C.uint32_t, nam
 
 //export TRITONBACKEND_ModelInstanceSecondaryDeviceCount
 func TRITONBACKEND_ModelInstanceSecondaryDeviceCount(h, count C.uintptr_t) C.uintptr_t {
-	return instanceOf(h, func(*instance) C.uintptr_t { put[uint32](count, 0); return 0 })
+	return instanceOf(h, func(in *instance) C.uintptr_t { put(count, uint32(len(in.config.SecondaryDevices))); return 0 })
 }
 
 //export TRITONBACKEND_ModelInstanceSecondaryDeviceProperties
-func TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(h C.uintptr_t, index C.uint32_t, _2, _3 C.uintptr_t) C.uintptr_t {
-	return instanceOf(h, func(*instance) C.uintptr_t {
-		return errorf(backend.InvalidArg, "out of bounds index %d: instance is configured with 0 secondary devices", index)
+func TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(h C.uintptr_t, index C.uint32_t, kind, id C.uintptr_t) C.uintptr_t {
+	return instanceOf(h, func(in *instance) C.uintptr_t {
+		all := in.config.SecondaryDevices
+		if int(index) >= len(all) {
+			return errorf(backend.InvalidArg, "out of bounds index %d: instance is configured with %d secondary devices", index, len(all))
+		}
+		put(kind, in.model.named(all[index].Kind))
+		put(id, all[index].ID)
+		return 0
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nesoserve/neso/backend/native/host"
 	"github.com/nesoserve/neso/capi/handle"
 	"github.com/nesoserve/neso/capi/object"
+	"github.com/nesoserve/neso/internal/modelconfig/draft"
 )
 
 // model is a TRITONBACKEND_Model: one version.
@@ -145,7 +146,14 @@ func TRITONBACKEND_ModelSetConfig(h C.uintptr_t, version C.uint32_t, config C.ui
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.config, m.changed = now, true
+		merged, err := draft.ParseJSON([]byte(m.config), m.cfg.Name)
+		if err == nil {
+			err = merged.Merge([]byte(now))
+		}
+		if err != nil {
+			return result(err)
+		}
+		m.config, m.changed = string(merged.JSON()), true
 		return 0
 	})
 }
@@ -176,9 +184,13 @@ func TRITONBACKEND_ModelReportMemoryUsage(h, _1 C.uintptr_t, _2 C.uint32_t) C.ui
 	return modelOf(h, func(*model) C.uintptr_t { return 0 })
 }
 
-// keeps reports whether a sequence of the model has the state.
-func (m *model) keeps(name string) bool {
+// keeps returns the states that a sequence of the model has, by the names of their
+// outputs, and which of them are no outputs for clients.
+func (m *model) keeps() (states, hidden []string) {
 	var c struct {
+		Output []struct {
+			Name string `json:"name"`
+		} `json:"output"`
 		Sequence struct {
 			State []struct {
 				Output string `json:"output_name"`
@@ -188,10 +200,16 @@ func (m *model) keeps(name string) bool {
 	m.mu.Lock()
 	_ = json.Unmarshal([]byte(m.config), &c) // it is the server's own, or says nothing of states
 	m.mu.Unlock()
-	return slices.ContainsFunc(c.Sequence.State, func(s struct {
-		Output string `json:"output_name"`
-	},
-	) bool {
-		return s.Output == name
-	})
+	for _, s := range c.Sequence.State {
+		states = append(states, s.Output)
+		if !slices.ContainsFunc(c.Output, func(o struct {
+			Name string `json:"name"`
+		},
+		) bool {
+			return o.Name == s.Output
+		}) {
+			hidden = append(hidden, s.Output)
+		}
+	}
+	return states, hidden
 }

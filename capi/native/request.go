@@ -55,6 +55,7 @@ type parameter struct {
 var requests = handle.NewTable[request](kindRequest)
 
 func newRequest(in *instance, of *host.Request) *request {
+	of.Requested = in.visible(of.Requested)
 	r := &request{instance: in, of: of}
 	if r.inputs = r.room[:]; len(of.Inputs) > len(r.room) {
 		r.inputs = make([]input, len(of.Inputs))

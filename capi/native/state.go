@@ -6,6 +6,8 @@ package native
 import "C"
 
 import (
+	"slices"
+
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/native/host"
 	"github.com/nesoserve/neso/capi/handle"
@@ -39,7 +41,10 @@ func TRITONBACKEND_StateNew(to, h, name C.uintptr_t, datatype C.int, shape C.uin
 		if err != nil {
 			return result(err)
 		}
-		if !r.instance.model.keeps(t.Name) {
+		if !slices.Contains(r.instance.states, t.Name) {
+			if len(r.instance.states) > 0 {
+				return errorf(backend.InvalidArg, "state '%s' is not a valid state name.", t.Name)
+			}
 			return errorf(backend.InvalidArg, "unable to add state '%s'. State configuration is missing for model '%s'.", t.Name,
 				r.instance.model.cfg.Name)
 		}
@@ -72,15 +77,17 @@ func TRITONBACKEND_StateBuffer(h, buffer C.uintptr_t, size C.uint64_t, kind, id 
 		if err != nil {
 			return result(err)
 		}
-		block, err := s.request.instance.allocate(s.Name, size)
-		if err != nil {
-			return result(err)
-		}
 		s.request.mu.Lock()
 		defer s.request.mu.Unlock()
-		s.block.Free()
-		s.block = block
-		place(block, buffer, kind, id)
+		if s.block == nil || len(s.block.Data()) != int(size) { // else it is what was written there
+			block, err := s.request.instance.allocate(s.Name, size)
+			if err != nil {
+				return result(err)
+			}
+			s.block.Free()
+			s.block = block
+		}
+		place(s.block, buffer, kind, id)
 		return 0
 	})
 }
@@ -102,10 +109,7 @@ func TRITONBACKEND_StateUpdate(h C.uintptr_t) C.uintptr_t {
 	return stateOf(h, func(s *state) C.uintptr_t {
 		s.request.mu.Lock()
 		defer s.request.mu.Unlock()
-		if s.block == nil {
-			return errorf(backend.InvalidArg, "state '%s' has no buffer yet", s.Name)
-		}
-		if s.block.Check() != nil {
+		if s.block != nil && s.block.Check() != nil {
 			return result(s.request.instance.model.library.misuse("it wrote beyond the %d bytes of state '%s'", len(s.block.Data()), s.Name))
 		}
 		s.updated = true

@@ -11,24 +11,24 @@ import (
 	"github.com/nesoserve/neso/capi/handle"
 )
 
-// Of the times that libraries report the server takes when a batch was computed: before
-// that is compute input, behind it compute output. How many there were, and when they
-// began and ended, it counts itself, and responses too.
+// What a library reports of its requests and batches is counted as it says. Of those that
+// it says nothing of, and of responses, the server counts what it measures.
 
 // statistics is a TRITONBACKEND_ModelInstanceResponseStatistics.
 type statistics struct{}
 
 var reports = handle.NewTable[statistics](kindStatistics)
 
-// computed checks what was reported of a request or a batch.
-func computed(of *host.Request, whole bool, times ...C.uint64_t) C.uintptr_t {
-	for k := 1; k < len(times); k++ {
-		if times[k] < times[k-1] {
+// reported hands on what is said of a request or a batch.
+func reported(of *host.Request, r host.Report, times ...C.uint64_t) C.uintptr_t {
+	for k := range times {
+		if k > 0 && times[k] < times[k-1] {
 			return errorf(backend.InvalidArg,
 				"the times of statistics, start and end of the execution and of the computation in it, are not in order: %v", times)
 		}
+		r.Times[k] = uint64(times[k])
 	}
-	of.Computed(uint64(times[1]), uint64(times[2]), whole)
+	of.Report(r)
 	return 0
 }
 
@@ -38,22 +38,22 @@ func TRITONBACKEND_ModelInstanceReportStatistics(h, r C.uintptr_t, success C.uin
 	return instanceOf(h, func(*instance) C.uintptr_t {
 		return requestOf(r, func(r *request) C.uintptr_t {
 			if success == 0 {
-				return 0
+				return reported(r.of, host.Report{Flags: host.ReportFailed})
 			}
-			return computed(r.of, false, start, computeStart, computeEnd, end)
+			return reported(r.of, host.Report{}, start, computeStart, computeEnd, end)
 		})
 	})
 }
 
 //export TRITONBACKEND_ModelInstanceReportBatchStatistics
-func TRITONBACKEND_ModelInstanceReportBatchStatistics(h C.uintptr_t, _ C.uint64_t, start, computeStart, computeEnd, end C.uint64_t,
+func TRITONBACKEND_ModelInstanceReportBatchStatistics(h C.uintptr_t, size, start, computeStart, computeEnd, end C.uint64_t,
 ) C.uintptr_t {
 	return instanceOf(h, func(in *instance) C.uintptr_t {
 		of := in.latest.Load()
 		if of == nil {
 			return errorf(backend.InvalidArg, "instance '%s' has not executed a batch yet", in.config.Name)
 		}
-		return computed(of, true, start, computeStart, computeEnd, end)
+		return reported(of, host.Report{Flags: host.ReportBatch, Size: uint64(size)}, start, computeStart, computeEnd, end)
 	})
 }
 

@@ -292,11 +292,25 @@ func (p *Pool) over(e *execution, err error) (begun bool) {
 		if input < now { // sent ahead
 			input = now
 		}
-		v.Batch(b.Size, max(0, input-now), max(0, output-input), max(0, end-output))
+		if !countReports(v, b) {
+			v.Batch(b.Size, max(0, input-now), max(0, output-input), max(0, end-output))
+		}
 		s.executed(end - now)
 	}
 	p.letGo(e, reuse)
 	return true
+}
+
+// countReports counts what the model says of its executions, if it says something of them.
+func countReports(v *stats.Version, b *backend.Batch) (some bool) {
+	for i := range b.Reports {
+		if r := &b.Reports[i]; r.Request == nil {
+			input, infer, output := r.Phases()
+			v.Batch(r.Size, input, infer, output)
+			some = true
+		}
+	}
+	return some
 }
 
 // invoke runs the backend; a panic fails the batch, not the server.

@@ -27,7 +27,7 @@ func (all HostPolicies) of(name string, in *backend.InstanceConfig) (*backend.Ho
 	if len(settings) == 0 {
 		return nil, nil
 	}
-	p := &backend.HostPolicy{Name: name}
+	p := &backend.HostPolicy{Name: name, Settings: settings}
 	if text, ok := settings["numa-node"]; ok {
 		node, err := strconv.Atoi(text)
 		if err != nil || node < 0 || node > math.MaxInt32 {

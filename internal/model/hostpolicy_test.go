@@ -37,6 +37,9 @@ func TestHostPolicies(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
+		if c.want != nil {
+			c.want.Settings = all[c.want.Name] // as they were given
+		}
 		if d := cmp.Diff(got, c.want); d != "" || text != c.fails {
 			t.Errorf("%s %s: %s\n%s", c.name, c.kind, text, d)
 		}

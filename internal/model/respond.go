@@ -80,11 +80,42 @@ func (m *Model) Finish(r *infer.Request) {
 	if m.config.Decoupled && r.Times.ComputeStart != 0 {
 		r.Times.OutputStart = r.Times.End // the model may compute until its last response
 	}
+	failed := m.reported(r)
 	if x, _ := r.Cache.Pending.(*pending); x != nil {
 		m.settle(r, x)
 	}
-	m.stats.Finish(r)
+	if failed {
+		m.stats.FinishFailed(r)
+	} else {
+		m.stats.Finish(r)
+	}
 	r.Times.Steps = nil
+}
+
+// reported has what the model itself says of a request count, the last of it, in place of
+// what was measured. It says whether the model says that the request has failed.
+func (m *Model) reported(r *infer.Request) (failed bool) {
+	b, t := r.Batch, &r.Times
+	if b == nil || t.ComputeStart == 0 {
+		return false
+	}
+	for i := len(b.Reports) - 1; i >= 0; i-- {
+		one := &b.Reports[i]
+		if one.Request != &r.Request {
+			continue
+		}
+		if one.Failed {
+			return true
+		}
+		queue := one.Times[0] - t.Queue
+		if one.Times[0] > t.End || queue < 0 { // of no use
+			queue, _, _, _ = t.Phases()
+		}
+		t.Steps = &[4]int64{queue}
+		t.Steps[1], t.Steps[2], t.Steps[3] = one.Phases()
+		return false
+	}
+	return false
 }
 
 // oddities are all faults in the outputs of one response. A model's author sees

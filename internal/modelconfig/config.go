@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"time"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -102,6 +103,7 @@ type InstanceGroup struct {
 	Count               int
 	GPUs                []int
 	Profiles            []string
+	SecondaryDevices    []backend.SecondaryDevice
 	Passive             bool
 	HostPolicy          string
 	Resources           []Resource

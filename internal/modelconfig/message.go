@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/inferencepb"
 	"github.com/nesoserve/neso/internal/modelconfig/encode"
 	"github.com/nesoserve/neso/tensor"
@@ -247,6 +248,9 @@ func instanceGroup(pb *inferencepb.ModelInstanceGroup) InstanceGroup {
 	g := InstanceGroup{
 		Name: pb.Name, Kind: pb.Kind.String(), Count: int(pb.Count), Profiles: pb.Profile, Passive: pb.Passive,
 		HostPolicy: pb.HostPolicy, RateLimiterPriority: max(1, int(pb.GetRateLimiter().GetPriority())),
+	}
+	for _, s := range pb.SecondaryDevices {
+		g.SecondaryDevices = append(g.SecondaryDevices, backend.SecondaryDevice{Kind: s.Kind.String(), ID: s.DeviceId})
 	}
 	for _, id := range pb.Gpus {
 		g.GPUs = append(g.GPUs, int(id))

@@ -112,7 +112,7 @@ func (g *InstanceGroup) Instances() []backend.InstanceConfig {
 		for _, device := range devices {
 			all = append(all, backend.InstanceConfig{
 				Name: g.Name + "_" + strconv.Itoa(n), Kind: g.Kind, Device: device,
-				Profiles: g.Profiles, Passive: g.Passive,
+				Profiles: g.Profiles, SecondaryDevices: g.SecondaryDevices, Passive: g.Passive,
 			})
 		}
 	}

@@ -114,11 +114,7 @@ func (v *Version) Finish(r *infer.Request) {
 	t := &r.Times
 	total := t.End - t.Start
 	if err, why := r.Failure(); err != nil {
-		if int(why) >= reasonCount || why == infer.NoFailure {
-			why = infer.Other
-		}
-		v.failures[why].Add(1)
-		v.fail.add(total)
+		v.failed(total, why)
 		return
 	}
 	v.succeeded(total)
@@ -134,6 +130,24 @@ func (v *Version) Finish(r *infer.Request) {
 		}
 	}
 	v.executed(r, total)
+}
+
+// FinishFailed counts a request that ended and has failed, says its model, even where it
+// was answered.
+func (v *Version) FinishFailed(r *infer.Request) {
+	why := infer.Backend
+	if err, reason := r.Failure(); err != nil {
+		why = reason
+	}
+	v.failed(r.Times.End-r.Times.Start, why)
+}
+
+func (v *Version) failed(total int64, why infer.Reason) {
+	if int(why) >= reasonCount || why == infer.NoFailure {
+		why = infer.Other
+	}
+	v.failures[why].Add(1)
+	v.fail.add(total)
 }
 
 // Iterated counts an execution of a request that an iterative model is to see

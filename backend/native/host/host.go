@@ -21,6 +21,14 @@ type (
 	Output = guest.Output
 	// Block is memory for an output.
 	Block = guest.Block
+	// Report is what is said of the execution of a request or a batch.
+	Report = wire.Report
+)
+
+// Flags of Report.
+const (
+	ReportBatch  = wire.ReportBatch
+	ReportFailed = wire.ReportFailed
 )
 
 // ErrOverrun is what Block.Check says of memory that was written to behind its end.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/modelconfig/encode"
 	"github.com/nesoserve/neso/internal/modelconfig/fault"
 )
 
@@ -51,6 +52,9 @@ func (d *Draft) Merge(completed []byte) error {
 	d.Normalize()
 	return nil
 }
+
+// JSON returns the configuration in the form that backends are given.
+func (d *Draft) JSON() []byte { return encode.AppendJSON(nil, d.pb.ProtoReflect()) }
 
 // markMerged notes the fields that differ from before: the file's lines say
 // nothing about them any more.

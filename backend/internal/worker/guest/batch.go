@@ -51,34 +51,33 @@ type batch struct {
 
 	mu       sync.Mutex
 	open     int // requests without a final response
-	times    times
+	reports  []wire.Report
 	returned bool
 	held     []pending // until Execute has returned, or for a tick: most libraries return when they have answered all
 }
 
-// times are when the model began to compute, and when it was done, by the system's
-// steady clock.
-type times struct {
-	start, end  uint64
-	said, whole bool // something was said, and of the whole batch
-}
-
-// Computed says when the model computed the request, or with whole the batch that it is
-// in. What was said of the batch, and then what was said last, counts.
-func (r *Request) Computed(start, end uint64, whole bool) {
+// Report says what the model did for the request, or for the whole batch that it is in. It
+// counts where it comes before the final response of the request has left.
+func (r *Request) Report(of wire.Report) {
 	b := r.batch
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if whole || !b.times.whole {
-		b.times = times{start, end, true, whole}
+	if of.Flags&wire.ReportBatch == 0 {
+		of.Handle = r.handle
 	}
+	b.reports = append(b.reports, of)
 }
 
 type pending struct {
 	request      *Request
 	answer       *Answer
 	final, again bool
+	looks        int // that flush has had at it
 }
+
+// patience is how many looks a final answer waits for its request to be released: most
+// libraries report what they did for it between the two, and what comes later is too late.
+const patience = 10
 
 // holdLimit and holdBytes are how long answers wait for those of the batches behind
 // theirs, which have been read already, to leave in one write, and how much may wait.
@@ -91,11 +90,22 @@ const (
 func (b *batch) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.returned && len(b.held) > 0 {
-		held := b.held
-		b.held = nil
-		_ = b.writeLocked(held, false, false) // where the channel is broken the reader says so
+	if b.returned || len(b.held) == 0 {
+		return
 	}
+	n := 0
+	for n < len(b.held) && !b.held[n].waitsForReport() {
+		n++
+	}
+	if n > 0 {
+		_ = b.writeLocked(b.held[:n], false, false) // where the channel is broken the reader says so
+		b.held = append([]pending(nil), b.held[n:]...)
+	}
+}
+
+func (p *pending) waitsForReport() bool {
+	p.looks++
+	return p.final && !p.request.released && p.looks < patience
 }
 
 // end takes the return of Execute.
@@ -140,9 +150,9 @@ func (b *batch) writeLocked(list []pending, ends, hold bool) error {
 	for i := range list {
 		b.outgoing(&all[i], &list[i])
 	}
-	if t := b.times; t.said { // before what ends the requests
-		g.out = wire.AppendTimes(g.out, b.line.number, b.id, t.start, t.end)
-		b.times = times{}
+	if len(b.reports) > 0 { // before what ends the requests
+		g.out = wire.AppendTimes(g.out, b.line.number, b.id, b.reports)
+		b.reports = b.reports[:0]
 	}
 	if len(list) == 0 {
 		g.out, err = wire.AppendDone(g.out, b.line.number, b.id, "", "")

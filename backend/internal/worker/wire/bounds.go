@@ -22,7 +22,7 @@ var bodyBounds = map[Kind]uint32{
 	KindControl: MaxBody, // with the files of a model
 	KindBind:    maxText, KindUnbind: maxWord,
 	KindRelease: maxReleases, KindGrow: 24, KindCredit: 4, KindCancel: 0, KindDropped: 4, KindDevices: 4 + 16*maxDevices,
-	KindNotBegun: 0, KindFree: 0, KindTimes: 16, KindActivity: 12 + 2*maxActivity,
+	KindNotBegun: 0, KindFree: 0, KindTimes: reportSize * maxReports, KindActivity: 12 + 2*maxActivity,
 }
 
 // zygoteBounds is bodyBounds of a zygote, which sends nothing else.

@@ -193,7 +193,10 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	keep("not_begun", frame, err)
 	frame, err = AppendFrame(nil, KindFree, 3, 15, nil)
 	keep("free", frame, err)
-	keep("times", AppendTimes(nil, 3, 15, 1_000, 2_500), nil)
+	keep("times", AppendTimes(nil, 3, 15, []Report{
+		{Handle: 1<<32 | 7, Times: [4]uint64{1_000, 1_100, 2_500, 2_600}}, {Handle: 8, Flags: ReportFailed},
+		{Flags: ReportBatch, Size: 2, Times: [4]uint64{900, 1_100, 2_500, 2_700}},
+	}), nil)
 	keep("activity", AppendActivity(nil, 3_000, "#7", "tokenized"), nil)
 	keep("pinned", AppendPinned(nil, 21, 3), nil)
 	frame, err = e.AppendInfer(nil, 0, 23, 0, InferAlone|InferDevice, &backend.Request{
@@ -401,9 +404,11 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		number, err = DecodeDrop(body)
 		v = map[string]any{"segment": number}
 	case KindTimes:
-		var start, end uint64
-		start, end, err = DecodeTimes(body)
-		v = map[string]any{"start": start, "end": end}
+		var reports []any
+		err = DecodeTimes(body, func(r *Report) {
+			reports = append(reports, map[string]any{"request": r.Handle, "flags": r.Flags, "size": r.Size, "times": r.Times})
+		})
+		v = map[string]any{"reports": reports}
 	case KindActivity:
 		var at uint64
 		var trace, name []byte

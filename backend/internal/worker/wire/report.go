@@ -8,24 +8,61 @@ import (
 // What a worker reports of its work. Times are those of the system's steady clock, in
 // nanoseconds.
 
-// AppendTimes appends a TIMES: when the model began to compute a batch, and when it was
-// done.
-func AppendTimes(dst []byte, instance uint32, id, start, end uint64) []byte {
+// Report is what the model says of the execution of a batch, or of one of its requests.
+type Report struct {
+	Handle uint64 // of the request
+	Flags  uint32
+	Size   uint64 // of the batch
+	// Times are when the execution and the computation in it began, and when the
+	// computation and the execution were done.
+	Times [4]uint64
+}
+
+// Flags of Report.
+const (
+	ReportBatch  = 1 << iota // of the whole batch
+	ReportFailed             // the request has failed, the times mean nothing
+)
+
+// reportSize is how long a Report is, maxReports how many a TIMES has: some for each
+// request of the largest batches.
+const (
+	reportSize = 52
+	maxReports = 64 << 10
+)
+
+// AppendTimes appends a TIMES. Reports that are too many are left out.
+func AppendTimes(dst []byte, instance uint32, id uint64, reports []Report) []byte {
 	dst, base := beginFrame(dst, KindTimes, instance, id)
-	dst = binary.LittleEndian.AppendUint64(dst, start)
-	dst = binary.LittleEndian.AppendUint64(dst, end)
+	le := binary.LittleEndian
+	for i := range reports[:min(len(reports), maxReports)] {
+		r := &reports[i]
+		dst = le.AppendUint64(le.AppendUint32(le.AppendUint64(dst, r.Handle), r.Flags), r.Size)
+		for _, t := range r.Times {
+			dst = le.AppendUint64(dst, t)
+		}
+	}
 	dst, _ = endFrame(dst, base)
 	return dst
 }
 
-// DecodeTimes reads the body of TIMES.
-func DecodeTimes(body []byte) (start, end uint64, err error) {
+// DecodeTimes reads the body of TIMES and gives each report to take.
+func DecodeTimes(body []byte, take func(r *Report)) error {
 	c := Cursor{kind: KindTimes, body: body}
-	start, end = c.u64("start"), c.u64("end")
-	if start > end {
-		c.Fail("end", 8, "%d is before the start, %d", end, start)
+	for c.Err() == nil && c.off < len(body) {
+		at := c.Offset()
+		r := Report{Handle: c.u64("request"), Flags: c.u32("flags"), Size: c.u64("size")}
+		for i := range r.Times {
+			r.Times[i] = c.u64("time")
+			if i > 0 && r.Times[i] < r.Times[i-1] {
+				c.Fail("time", at, "%d is before the one before it, %d", r.Times[i], r.Times[i-1])
+			}
+		}
+		if c.Err() == nil {
+			take(&r)
+		}
 	}
-	return start, end, c.end()
+	return c.end()
 }
 
 // maxActivity bounds the texts of ACTIVITY.
