@@ -349,6 +349,40 @@ def test_a_step_back_outlasts_an_eviction(tmp_path):
         assert "stepped_back" not in s.get("/v2/repository/models/bad/rollout").json
 
 
+def test_what_is_set_is_told_while_the_model_is_out(tmp_path):
+    """Alerts and scripts look at shares and counts: these do not come and go with a model's memory."""
+    for version in (1, 2):
+        python_model(tmp_path, "m", version, extra="version_policy { all { } }")
+    (tmp_path / "m" / "rollout.yaml").write_text(
+        "labels: {stable: 1, canary: 2}\nweights: {stable: 3, canary: 1}\nmirror: {to: canary}\n"
+        "step_back: {from: canary, max_error_rate: 0.5}\n"
+    )
+    with Server(tmp_path, ON_DEMAND, "--on-demand-idle-secs=1") as s:
+
+        def told():
+            lines = [line for line in s.metrics().splitlines() if line.startswith("neso_rollout_")]
+            return s.get("/v2/repository/models/m/rollout").json, sorted(lines)
+
+        def served():
+            return all(s.infer("m", X).status == 200 for _ in range(10))
+
+        early = s.get("/v2/repository/models/m/rollout")
+        assert early.status == 503 and "known once it has been loaded" in early.error, early
+        assert s.get("/v2/repository/models/nope/rollout").status == 404 and not count(s, "loading: m:1")
+        assert served() and until(lambda: index(s).get("m") == ("UNAVAILABLE", "evicted: idle"))
+        document, lines = told()
+        assert document["rules"]["weights"] == {"stable": 3, "canary": 1} and document["primary"] == "1", document
+        assert [v["share"] for v in document["versions"]] == [0.75, 0.25]
+        assert [v["labels"] for v in document["versions"]] == [["stable"], ["canary"]]
+        assert sum(v["requests"]["weight"] for v in document["versions"] if "weight" in v["requests"]) == 10
+        for version, share in (("1", 0.75), ("2", 0.25)):
+            assert metric(s, "neso_rollout_share", model="m", version=version) == share
+            assert metric(s, "neso_rollout_stepped_back", model="m", version=version) == 0
+        assert told() == (document, lines) and count(s, "loading: m:1") == 1, "to ask loads nothing"
+        assert s.post("/v2/repository/models/m/unload").status == 200
+        assert s.get("/v2/repository/models/m/rollout").status == 404, "who unloads a model ends its rules"
+
+
 def test_a_version_that_does_not_load_leaves_those_that_were_in(tmp_path):
     """What is put on the disk while a model is out, and cannot be loaded, takes nothing from clients that were served before."""
     every = "version_policy { all { } }"

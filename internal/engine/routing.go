@@ -191,8 +191,12 @@ func (e *Engine) RoutingJSON(name string) ([]byte, error) {
 	if s := e.State(); s != Ready {
 		return nil, notReady()
 	}
-	r, serves := e.life.Routing(name)
-	if !serves {
+	r, there := e.life.Routing(name)
+	if !there && e.comes(name) {
+		return nil, backend.Errorf(backend.Unavailable, "model '%s' is not loaded: the rules for its versions are known once it has been loaded",
+			name)
+	}
+	if !there {
 		return nil, e.life.Explain(name, -1)
 	}
 	doc := routingDocument{Model: name, Rules: &rollout.Rules{}, Versions: []versionDocument{}}

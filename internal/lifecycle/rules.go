@@ -90,13 +90,29 @@ func (m *Manager) ExplainLabel(name, label string) *backend.Error {
 	return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' has no version with the label '%s'", name, label)
 }
 
+// Routing returns what holds for a model, without its name; false when it does not serve,
+// and was not evicted either: what that has comes back.
+func (m *Manager) Routing(name string) (routing.Routing, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.routingLocked(m.models.key(name))
+}
+
+func (m *Manager) routingLocked(key string) (routing.Routing, bool) {
+	r, there := m.Router.Routing(key)
+	if e := m.models.entries[key]; !there && e != nil && e.had != nil {
+		return e.rules.Describe(key, e.had.versions), true
+	}
+	return r, there
+}
+
 // Routings returns what holds for the models with rules, by name.
 func (m *Manager) Routings() []routing.Routing {
 	var all []routing.Routing
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key := range m.models.entries {
-		if r, serves := m.Routing(key); serves && r.Plan != nil {
+		if r, there := m.routingLocked(key); there && r.Plan != nil {
 			r.Namespace, r.Name = m.split(key)
 			all = append(all, r)
 		}

@@ -50,8 +50,27 @@ func (r Rules) CheckVersions(name string, serve []int64) error {
 	if r.rules.Empty() {
 		return nil
 	}
+	return r.hold(name, unopened(serve))
+}
+
+// unopened are versions of which nothing but their number is known.
+func unopened(versions []int64) rollout.Subject {
 	no := func(int64) bool { return false }
-	return r.hold(name, rollout.Subject{Versions: slices.Sorted(slices.Values(serve)), Sequences: no, Passes: no})
+	return rollout.Subject{Versions: slices.Sorted(slices.Values(versions)), Sequences: no, Passes: no}
+}
+
+// Describe returns what will hold for a model that is to serve these versions again.
+func (r Rules) Describe(name string, versions []int64) Routing {
+	d := Routing{Versions: versions}
+	if r.rules.Empty() {
+		return d
+	}
+	of := unopened(versions)
+	of.Name, of.Partial = name, r.partial
+	if plan, err := rollout.Make(r.rules, r.stepped, of); err == nil {
+		d.Plan, d.Live = plan, r.live
+	}
+	return d
 }
 
 // Check says what is wrong with the rules for versions with these configurations. by
