@@ -189,7 +189,7 @@ func jsonInput(in *client.Input, m client.TensorMetadata, content []byte) error 
 	decoder.UseNumber() // an INT64 does not fit a float
 	err := decoder.Decode(&value)
 	if err == nil && decoder.More() {
-		err = errors.New("more than one value")
+		err = errors.New("more than one value, an array is written [1,2]")
 	}
 	if err != nil {
 		if in.Datatype != tensor.Bytes {

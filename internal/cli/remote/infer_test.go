@@ -59,7 +59,7 @@ func TestReadInput(t *testing.T) {
 		"raw too odd":  {datatype: "FP32", model: []int64{-1, 3}, value: raw, fault: "do not divide into pieces of 12"},
 		"raw too open": {datatype: "UINT8", model: []int64{-1, -1, -1}, value: raw, fault: "say --shape X="},
 		"no JSON":      {datatype: "FP32", model: []int64{1}, value: "x", fault: "expected JSON"},
-		"two values":   {datatype: "FP32", model: []int64{1}, value: "1 2", fault: "more than one value"},
+		"two values":   {datatype: "FP32", model: []int64{1}, value: "1 2", fault: "more than one value, an array is written [1,2]"},
 		"no file":      {datatype: "FP32", model: []int64{1}, value: "@" + dir + "/none", fault: "no such file"},
 		"no array":     {datatype: "FP32", model: []int64{1}, value: write("bad.npy", "hello, hello"), fault: "expected an array"},
 	} {

@@ -127,7 +127,7 @@ func shapes(o *Options) error {
 type openError struct{ name string }
 
 func (e *openError) Error() string {
-	return "input " + e.name + " contains dynamic shape, provide shapes to send along with the request"
+	return "input " + e.name + " contains dynamic shape, provide shapes to send along with the request, such as --shape " + e.name + ":16"
 }
 
 // generate makes one request of random or zero elements. Inputs that are optional

@@ -177,7 +177,8 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	x := []Input{{Name: "X", Datatype: tensor.Int8, Shape: tensor.Shape{-1}}}
-	if _, err := New(Options{Inputs: x}, random()); err == nil || !strings.Contains(err.Error(), "dynamic shape") {
+	want := "input X contains dynamic shape, provide shapes to send along with the request, such as --shape X:16"
+	if _, err := New(Options{Inputs: x}, random()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("open shape: %v", err)
 	}
 	if _, err := New(Options{Inputs: x, Shapes: map[string][]int64{"Y": {1}}}, random()); err == nil {
