@@ -62,10 +62,10 @@ var responses = handle.NewTable[response](handle.Response)
 // response makes a response of what the server has answered, which it borrows.
 func (f *flight) response(from *backend.Response) handle.Handle {
 	r := &response{server: f.server, model: f.model, version: f.version, id: f.id, allocator: f.allocator}
-	err := f.allocator.begin(f.allocatorUser)
-	if from.Err != nil {
-		err = from.Err
+	if err := f.allocator.begin(f.allocatorUser); err != nil { // no fault of the response, as with the peer
+		processLog().Logger().Error("response allocation start failed", "error", err.Message, "model", f.model, "request_id", f.id)
 	}
+	err := from.Err
 	if err == nil {
 		err = r.fill(from.Outputs, f.allocatorUser)
 	}

@@ -50,6 +50,7 @@ type Engine struct {
 	texts     generation.Book
 	deadlocks deadlock.Detector
 	repo      *repository.Repository
+	unlisted  unlisted
 	life      *lifecycle.Manager
 	poller    *lifecycle.Poller   // nil but in control mode "poll"
 	demand    *ondemand.Loader    // nil but in control mode "on-demand"

@@ -209,7 +209,7 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 			return nil, err
 		}
 		if err == nil {
-			forget(known, stored)
+			e.forget(known, stored)
 		}
 		for _, s := range stored {
 			switch {
@@ -249,14 +249,20 @@ func (e *Engine) Index(ready bool) ([]IndexEntry, error) {
 }
 
 // forget takes the models out of what is known that no repository has any more, as the
-// peer does, but for those that serve all the same and those that programs have bound.
-func forget(known map[string][]lifecycle.Version, stored []repository.Entry) {
+// peer does, but for those that serve all the same although nobody took their repository
+// back, and those that programs have bound.
+func (e *Engine) forget(known map[string][]lifecycle.Version, stored []repository.Entry) {
 	there := map[string]bool{}
 	for _, s := range stored {
 		there[s.Name] = true
 	}
+	e.unlisted.mu.Lock()
+	defer e.unlisted.mu.Unlock()
+	maps.DeleteFunc(e.unlisted.names, func(name string, _ bool) bool { return there[name] }) // it is back
 	maps.DeleteFunc(known, func(name string, versions []lifecycle.Version) bool {
-		stays := func(v lifecycle.Version) bool { return v.Bound || v.State != lifecycle.Unavailable }
+		stays := func(v lifecycle.Version) bool {
+			return v.Bound || v.State != lifecycle.Unavailable && !e.unlisted.names[name]
+		}
 		return !there[name] && !slices.ContainsFunc(versions, stays)
 	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 
 	"github.com/nesoserve/neso/backend"
 )
@@ -29,12 +30,46 @@ func (e *Engine) RegisterNames(path string, names map[string]string) error {
 	return err
 }
 
-// Unregister takes back what Register did; what is loaded stays.
+// Unregister takes back what Register did; what is loaded stays, and leaves the index of
+// the repositories.
 func (e *Engine) Unregister(path string) error {
 	if err := e.controllable(); err != nil {
 		return err
 	}
-	return e.repo.Unregister(path)
+	before := e.stored()
+	if err := e.repo.Unregister(path); err != nil {
+		return err
+	}
+	after := e.stored()
+	e.unlisted.mu.Lock()
+	defer e.unlisted.mu.Unlock()
+	if e.unlisted.names == nil {
+		e.unlisted.names = map[string]bool{}
+	}
+	for name := range before {
+		if !after[name] {
+			e.unlisted.names[name] = true
+		}
+	}
+	return nil
+}
+
+// unlisted are the models whose repositories were taken back.
+type unlisted struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// stored returns the names of the models that the repositories have.
+func (e *Engine) stored() map[string]bool {
+	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
+	defer cancel()
+	names := map[string]bool{}
+	list, _ := e.repo.List(ctx) // what cannot be listed keeps its place in the index
+	for _, s := range list {
+		names[s.Name] = true
+	}
+	return names
 }
 
 // UnloadWait unloads a model with its parts and waits until its requests in
