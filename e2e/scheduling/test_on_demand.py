@@ -196,6 +196,27 @@ def test_loads_that_fail_and_waits_that_end(tmp_path):
         assert [one.status() for one in sent] == [200, 200] and count(s, "loading: slow:1") == 1
 
 
+def test_loads_that_never_end_keep_nobody_out(tmp_path):
+    """More models hang in `initialize` than there are threads for loads: for requests and for the API others are loaded all the same."""
+    gate = tmp_path / "gate"
+    gate.touch()
+    models = tmp_path / "models"
+    hanging = ("hang0", "hang1")
+    for name in hanging:
+        python_model(models, name, init=f"import os\n        while os.path.exists({str(gate)!r}): time.sleep(0.005)")
+    python_model(models, "asked")
+    python_model(models, "told")
+    options = ("--model-load-thread-count=1", "--on-demand-load-count=1", "--on-demand-timeout-secs=1")
+    with Server(models, ON_DEMAND, *options) as s:
+        for name in hanging:
+            assert until(lambda name=name: s.infer(name, X).status == 503 and count(s, f"loading: {name}:1"))
+        assert until(lambda: s.infer("asked", X).status == 200)
+        assert s.post("/v2/repository/models/told/load", {}).status == 200 and answer(s, "told") == 1
+        assert "the load of a model lasts long, or hangs" in s.log()
+        gate.unlink()
+        assert until(lambda: all(s.infer(name, X).status == 200 for name in hanging))
+
+
 def test_what_the_api_says_counts(tmp_path):
     for name in "ab":
         python_model(tmp_path, name, init=LARGE)

@@ -107,6 +107,7 @@ func (o *Options) fill() error {
 		o.ControlMode = "none"
 	case "explicit", "poll":
 	case onDemand:
+		o.LoadPatience = o.OnDemand.Patience()
 		if o.Namespacing {
 			return backend.Errorf(backend.InvalidArg, "%s cannot be together with %s=%s: a request names a model, and none of its repositories",
 				o.Words.Name("model-namespacing"), o.Words.Name("model-control-mode"), onDemand)

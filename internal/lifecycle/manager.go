@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/internal/gpu"
 	"github.com/nesoserve/neso/internal/lifecycle/departing"
 	"github.com/nesoserve/neso/internal/lifecycle/routing"
+	"github.com/nesoserve/neso/internal/lifecycle/turns"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/refusals"
@@ -37,6 +39,9 @@ type LoadSettings struct {
 	GPUs gpu.Set
 	// LoadThreads bounds how many versions load at once; at least 1.
 	LoadThreads int
+	// LoadPatience is how long a load counts among them: one that hangs must not keep the
+	// others out; default ten minutes.
+	LoadPatience time.Duration
 	// LoadRetries is how often a failed load is tried again.
 	LoadRetries int
 	// NewObserver makes what sees the successful requests of a version, besides
@@ -73,12 +78,19 @@ type Options struct {
 // bounded, since a request that never ends must not keep a version for ever.
 const defaultDrain = 5 * time.Minute
 
+const (
+	// defaultPatience is longer than loads take that an operator wants one after the other.
+	defaultPatience = 10 * time.Minute
+	// maxLate bounds how many loads go on beside those that count.
+	maxLate = 64
+)
+
 // Manager loads and unloads models.
 type Manager struct {
 	maker
 	*routing.Router // how requests find versions
 	publish         func(*routing.Table)
-	slots           chan struct{} // one for each version that may load at once
+	turns           *turns.Turns // of versions that load
 	starting        atomic.Pointer[startup]
 
 	stop context.CancelFunc // of maker.ctx
@@ -191,9 +203,10 @@ func New(o Options) *Manager {
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = defaultDrain
 	}
+	o.LoadPatience = cmp.Or(o.LoadPatience, defaultPatience)
 	m := &Manager{
 		maker:  maker{o: o, log: o.Logger, book: stats.NewBook(o.NewObserver), backends: newBackends(o)},
-		slots:  make(chan struct{}, max(1, o.LoadThreads)),
+		turns:  turns.New(o.LoadThreads, o.LoadPatience, maxLate),
 		closed: make(chan struct{}),
 		models: catalog{map[string]*entry{}, o.Repository}, claims: newClaims(),
 		bound: map[string]map[int64]binding{}, composing: map[string][]string{},

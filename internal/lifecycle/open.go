@@ -110,7 +110,7 @@ type opened struct {
 	err     error
 }
 
-// openAll loads or changes versions at the same time, as many as there are slots.
+// openAll loads or changes versions at the same time, as many as there are turns.
 func (m *Manager) openAll(p *plan, versions []int64, changes map[int64]*model.Model) []opened {
 	all := make([]opened, len(versions))
 	var wg sync.WaitGroup
@@ -129,12 +129,14 @@ func (m *Manager) openAll(p *plan, versions []int64, changes map[int64]*model.Mo
 
 func (m *Manager) openRetrying(p *plan, n int64, there *model.Model) opened {
 	if !p.nested {
-		select {
-		case m.slots <- struct{}{}:
-			defer func() { <-m.slots }()
-		case <-m.ctx.Done():
+		end, err := m.turns.Take(m.ctx, func() {
+			m.log.Warn("the load of a model lasts long, or hangs: others are loaded beside it",
+				"model", p.name, "version", n, "lasted", m.o.LoadPatience.String())
+		})
+		if err != nil {
 			return opened{version: n, err: backend.Errorf(backend.Unavailable, "Server exiting")}
 		}
+		defer end()
 	}
 	defer m.starting.Load().opening(p.name)()
 	m.log.Info(fmt.Sprintf("loading: %s:%d", p.name, n), "model", p.name, "version", n)

@@ -155,7 +155,7 @@ func (s *startup) readAll(names []string) {
 			s.read[key] = outcome{}
 		}
 	}
-	width := make(chan struct{}, cap(s.m.slots))
+	width := make(chan struct{}, s.m.turns.Places())
 	var wg sync.WaitGroup
 	for _, name := range slices.Sorted(maps.Keys(s.read)) {
 		width <- struct{}{}

@@ -43,6 +43,9 @@ const (
 	defaultResidency = time.Second
 )
 
+// Patience is how long a load keeps others out.
+func (s Settings) Patience() time.Duration { return cmp.Or(s.LoadTimeout, defaultTimeout) }
+
 // remeasure is after how long the memory of a model is looked at again.
 const remeasure = 2 * time.Second
 
@@ -92,7 +95,7 @@ type known struct {
 
 // New returns a Loader that does nothing before Start.
 func New(o Options) *Loader {
-	o.LoadTimeout, o.MaxWaiting = cmp.Or(o.LoadTimeout, defaultTimeout), cmp.Or(o.MaxWaiting, defaultWaiting)
+	o.LoadTimeout, o.MaxWaiting = o.Patience(), cmp.Or(o.MaxWaiting, defaultWaiting)
 	o.MinResidency, o.Loads = cmp.Or(o.MinResidency, defaultResidency), cmp.Or(o.Loads, max(1, runtime.GOMAXPROCS(0)/2))
 	l := &Loader{
 		o: o, wake: make(chan struct{}, 1), waiters: map[uint64]*waiter{}, known: map[string][]*known{}, measured: map[string]measure{},
