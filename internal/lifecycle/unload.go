@@ -9,6 +9,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/lifecycle/departing"
 	"github.com/nesoserve/neso/internal/lifecycle/reason"
+	"github.com/nesoserve/neso/internal/lifecycle/routing"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/repository"
 )
@@ -131,8 +132,32 @@ func (m *Manager) Evict(ctx context.Context, name string) error {
 // It might begin a sequence, whose next request would find no model that knows of it.
 var errInUse = errors.New("the model has requests, or sequences that have not ended")
 
-func (m *Manager) inUse(name string) bool {
-	return slices.ContainsFunc(m.Lookup(name), func(v *model.Model) bool { return v.Unfinished() > 0 })
+// refuseLocked has models refuse requests, so that nobody comes between the look whether one
+// is in use and its end. It returns false, and they serve on, where one is.
+func (m *Manager) refuseLocked(names []string) bool {
+	before := m.Table()
+	models, all := before.Models(), []*model.Model(nil)
+	for _, name := range names {
+		if models[name] != nil {
+			all = append(all, m.Lookup(name)...)
+			delete(models, name)
+		}
+	}
+	if slices.ContainsFunc(all, func(v *model.Model) bool { return v.Unfinished() > 0 }) {
+		return false
+	}
+	// Who is refused looks whether another table is there, and waits for the model then.
+	m.publish(routing.NewTable(models))
+	for i, v := range all {
+		if !v.Refuse() {
+			for _, refused := range all[:i] {
+				refused.Admit()
+			}
+			m.publish(routing.NewTable(before.Models()))
+			return false
+		}
+	}
+	return true
 }
 
 func (m *Manager) unloadNamedLocked(name string, dependents bool, how leaving) error {
@@ -153,10 +178,9 @@ func (m *Manager) unloadNamedLocked(name string, dependents bool, how leaving) e
 		}
 	}
 	if how == evicted {
-		if slices.ContainsFunc(slices.Concat(names, users), m.inUse) {
+		if names, users = append(names, users...), nil; !m.refuseLocked(names) {
 			return errInUse
 		}
-		names, users = append(names, users...), nil
 	}
 	m.unloadLocked(names, users, how)
 	return nil

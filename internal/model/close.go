@@ -28,6 +28,26 @@ func (m *Model) Unpin() {
 	}
 }
 
+// Refuse has the version refuse pins, as Close does, if nobody has it: no request, and no
+// sequence. Close or Admit follows, by the same caller.
+func (m *Model) Refuse() bool {
+	if !m.pins.CompareAndSwap(0, closing) {
+		return false
+	}
+	m.closing.Store(true)
+	if m.Unfinished() > 0 {
+		m.Admit()
+		return false
+	}
+	return true
+}
+
+// Admit undoes Refuse.
+func (m *Model) Admit() {
+	m.closing.Store(false)
+	m.pins.Add(-closing)
+}
+
 // Abandon notes that the execution of a pinned request was abandoned, and with
 // false that it has come back.
 func (m *Model) Abandon(on bool) {
