@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
                 importlib.import_module(preload)
         from neso_worker import zygote
 
-        child = zygote.run(control, descriptors, compiler)
+        child = zygote.run(control, descriptors, aside, compiler)
         if child is None:
             return 0
         control, descriptors = child
@@ -118,6 +118,7 @@ def main(arguments: list[str]) -> int:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
+    aside.give_way()  # all its memory is given back at once
     # Threads of the model that still run must not keep the process.
     os._exit(status)
 

@@ -67,6 +67,7 @@ class Worker:
         send(hello(lent=True, board=True))
         logger.connect(send)
         connect(Asked(self.bls, self.connection.calls))
+        self._aside.give_way()
         try:
             self._serve()
         except (Closed, ConnectionResetError):
@@ -147,6 +148,7 @@ class Worker:
         self.model_class = import_model(
             order["model_path"], order.get("model_directory") or "", version_directory, version
         )
+        self._aside.give_way()
         if takes_devices(order.get("config") or {}):
             self.connection.devices.tell()
         if not order.get("complete"):
@@ -170,6 +172,7 @@ class Worker:
             raise TritonModelException(f"Instance {number} is there already.")
         if self._instance is not Instance:
             self.model_class.config = order.get("config") or {}  # as completed
+        self._aside.give_way()
         _name_process((order.get("args") or {}).get("model_instance_name", ""))
         placing.place(order.get("host_policy"))
         instance = self._instance(self.connection, self.held, number, self.model_class)

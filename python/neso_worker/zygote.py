@@ -40,6 +40,7 @@ from neso_runtime.frames import (
 from neso_runtime.memory import receive_descriptors
 
 from . import worker  # noqa: F401 (what every child runs)
+from .aside import Aside
 
 # How long no order must have come before the zygote imports what not every model needs.
 QUIET_MS = 20
@@ -77,9 +78,10 @@ def keep_apart() -> None:
 class Zygote:
     """Serves FORK and reports the ends of children."""
 
-    def __init__(self, control: socket.socket, descriptors: socket.socket, helper: int = 0) -> None:
+    def __init__(self, control: socket.socket, descriptors: socket.socket, aside: Aside, helper: int = 0) -> None:
         self._control = control
         self._descriptors = descriptors
+        self._aside = aside
         self._reader = Reader(control)
         self._children: set[int] = set()
         # A child that helped with the start; nobody waits for what it still does.
@@ -185,7 +187,9 @@ class Zygote:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads are at rest
+                self._aside.give_way()  # a fork takes milliseconds, in which nobody is let in
                 pid = os.fork()
+                self._aside.give_way()
         except OSError as error:
             self._say(json_frame(FAILED, 0, call, {"message": f"fork: {error}", "traceback": ""}))
             pid = -1
@@ -229,11 +233,15 @@ class Zygote:
         dumpable(True)
         random.seed()
         np.random.seed()
+        self._aside.give_way()
 
 
-def run(control: int, descriptors: int, helper: int = 0) -> Optional[list[int]]:
-    """Serves as a zygote; in a child it returns the descriptors of its channels. helper is a child to be reaped."""
+def run(control: int, descriptors: int, aside: Aside, helper: int = 0) -> Optional[list[int]]:
+    """Serves as a zygote that has stepped aside; in a child it returns the descriptors of its channels.
+
+    helper is a child to be reaped.
+    """
     for fd in (control, descriptors):
         os.set_inheritable(fd, False)
     dumpable(False)
-    return Zygote(socket.socket(fileno=control), socket.socket(fileno=descriptors), helper).serve()
+    return Zygote(socket.socket(fileno=control), socket.socket(fileno=descriptors), aside, helper).serve()

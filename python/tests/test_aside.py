@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import pathlib
+import struct
 
 import pytest
 from harness import EXIT, HELLO, INIT, LOAD, Process
@@ -113,3 +115,33 @@ def test_other_policies_are_left_alone():
         finally:
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_who_waits_for_the_processor_has_it_first(aside):
+    """Of two that compute on one processor the one that steps aside lets the other one in at once; any other keeps its slice."""
+    counted = mmap.mmap(-1, 8)  # by the other one, as long as it runs
+    read = lambda: struct.unpack_from("q", counted)[0]  # noqa: E731
+    usual = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [min(usual)])
+    other = os.fork()
+    if other == 0:
+        number = 0
+        while True:
+            number += 1
+            struct.pack_into("q", counted, 0, number)
+    try:
+        loads = Aside()
+        if aside:
+            loads.begin()
+        let_in = 0
+        for _ in range(40):
+            before = read()
+            loads.give_way()
+            let_in += read() != before
+        assert let_in > 20 if aside else let_in < 10, let_in
+        loads.end()
+    finally:
+        os.kill(other, 9)
+        os.waitpid(other, 0)
+        os.sched_setaffinity(0, usual)
