@@ -21,7 +21,7 @@ func TestOptionsAreHandedOn(t *testing.T) {
 	elsewhere := []string{
 		"GPUs", "RateLimiter", "SharedMemory",
 		"GivenUp",
-		"TempDir", "DrainTimeout",
+		"TempDir", "DrainTimeout", "LoadPatience",
 	}
 	s := &Server{}
 	set(reflect.ValueOf(s).Elem())
