@@ -261,8 +261,9 @@ type Batch struct {
 	// InputEnd and OutputStart split the time of Execute into its phases. The
 	// backend stores Now() into them; left at zero, all of it counts as inference.
 	InputEnd, OutputStart int64
-	// Reports are what the model itself says of its work, where it does. They count in
-	// the statistics in place of what the server measures.
+	// Reports are what the model itself says of its executions, where it does. They count
+	// in the statistics in place of what the server measures. The backend leaves them alone
+	// when Execute has returned.
 	Reports []Report
 	// Ran says, where Execute fails, that the model has run nevertheless: that
 	// counts as an execution.
@@ -284,11 +285,9 @@ type Batch struct {
 
 // Report is what a model says of the execution of a batch, or of a request.
 type Report struct {
-	// Request is one of the batch's; nil for the whole batch.
-	Request *Request
 	// Failed says that the request counts as a failure. Times mean nothing then.
 	Failed bool
-	// Size is how large the batch was that was executed, for one of the whole batch.
+	// Size is how large the batch was that was executed; of a request nothing.
 	Size int
 	// Times are when the execution and the computation in it began, and when the
 	// computation and the execution were done: in the clock of Now, in order.

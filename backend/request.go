@@ -8,7 +8,7 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Request is one inference request as a backend sees it. All fields are
+// Request is one inference request as a backend sees it. All fields but Report are
 // read-only for backends.
 type Request struct {
 	ID           string
@@ -50,6 +50,10 @@ type Request struct {
 	// Iterations is the scheduler of a model with iterative sequences; nil for all
 	// others. Backends call Settle and Reschedule.
 	Iterations Iterations
+	// Report is what the model itself says of the request, where it does: it counts in the
+	// statistics in place of what the server measures. The backend sets it before the final
+	// response, if at all.
+	Report *Report
 }
 
 // Caller is the model that sends a request to another one.

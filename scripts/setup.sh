@@ -1,10 +1,10 @@
 #!/bin/sh
 # Makes .venv with what examples/models need, and with the argument `wheel` also
 # with what builds the package, with `tests` also with what tests need, with `bench`
-# also with the load generators that `make bench` measures by. As root on Debian it installs Python's venv where that is
-# missing, and for the tests a C compiler for the race detector, the Redis that
-# tests of the response cache start, and a JDK with Maven. Safe to run again: after a setup that was
-# broken off too.
+# also with the load generators that `make bench` measures by. As root on Debian it
+# installs Python's venv where that is missing, and for the tests a C compiler for
+# the race detector, the Redis that tests of the response cache start, and a JDK
+# with Maven. Safe to run again, after a setup that was broken off too.
 set -eu
 cd "$(dirname "$0")/.."
 python=${NESO_SETUP_PYTHON:-python3}

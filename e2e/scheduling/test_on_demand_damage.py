@@ -147,3 +147,18 @@ def test_a_configuration_that_is_bad_from_the_start(tmp_path):
         failed = metric(s, "neso_on_demand_loads_total", outcome="failed")
         assert failed == 1 and "tried again in" in s.infer("bad", X).error
         assert metric(s, "neso_on_demand_loads_total", outcome="failed") == 1
+
+
+def test_what_an_agent_refuses_does_not_come_back(tmp_path):
+    """A checksum that is asked for from now on is not passed by with the configuration of before."""
+    python_model(tmp_path, "m", 1, add=1)
+    with Server(tmp_path, *ON_DEMAND) as s:
+        assert version(s, "m") == "1" and out(s, "m")
+        with open(tmp_path / "m" / "config.pbtxt", "a") as config:
+            config.write(
+                'model_repository_agents { agents [ { name: "checksum"\n'
+                '    parameters { key: "MD5:1/model.py" value: "5d41402abc4b2a76b9719d911017c592" } } ] }\n'
+            )
+        for _ in range(2):
+            refused = version(s, "m")
+            assert refused.startswith("503 ") and "5d41402abc4b2a76b9719d911017c592" in refused, refused

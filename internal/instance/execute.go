@@ -304,13 +304,11 @@ func (p *Pool) over(e *execution, err error) (begun bool) {
 // countReports counts what the model says of its executions, if it says something of them.
 func countReports(v *stats.Version, b *backend.Batch) (some bool) {
 	for i := range b.Reports {
-		if r := &b.Reports[i]; r.Request == nil {
-			input, infer, output := r.Phases()
-			v.Batch(r.Size, input, infer, output)
-			some = true
-		}
+		r := &b.Reports[i]
+		input, infer, output := r.Phases()
+		v.Batch(r.Size, input, infer, output)
 	}
-	return some
+	return len(b.Reports) > 0
 }
 
 // invoke runs the backend; a panic fails the batch, not the server.

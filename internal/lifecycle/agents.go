@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nesoserve/neso/internal/lifecycle/reason"
 	"github.com/nesoserve/neso/internal/modelconfig/draft"
 	"github.com/nesoserve/neso/internal/repository/agent"
 )
@@ -26,7 +27,7 @@ func (m *maker) runAgents(p *plan, d *draft.Draft) error {
 		BuiltIn: p.bare,
 	})
 	if err != nil {
-		return err
+		return reason.Refused{Err: err}
 	}
 	s.Agents = chain
 	if chain.Directory() == directory {

@@ -41,7 +41,7 @@ func (m *Manager) pastOf(name string, back bool) *past {
 // has another one now, with which it fails. It returns nil where there is nothing to go back to.
 func (m *Manager) pollBack(r Request, failure error) *plan {
 	had := m.pastOf(r.Name, r.Back)
-	if had == nil || reason.IsBusy(failure) || backend.AsError(failure).Code == backend.PermissionDenied {
+	if had == nil || reason.IsBusy(failure) || reason.IsRefused(failure) || backend.AsError(failure).Code == backend.PermissionDenied {
 		return nil
 	}
 	s, err := m.o.Repository.ReadAs(m.ctx, r.Name, had.config, m.log)

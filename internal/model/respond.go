@@ -95,26 +95,19 @@ func (m *Model) Finish(r *infer.Request) {
 // reported has what the model itself says of a request count, the last of it, in place of
 // what was measured. It says whether the model says that the request has failed.
 func (m *Model) reported(r *infer.Request) (failed bool) {
-	b, t := r.Batch, &r.Times
-	if b == nil || t.ComputeStart == 0 {
+	one, t := r.Report, &r.Times
+	switch {
+	case one == nil || t.ComputeStart == 0:
 		return false
+	case one.Failed:
+		return true
 	}
-	for i := len(b.Reports) - 1; i >= 0; i-- {
-		one := &b.Reports[i]
-		if one.Request != &r.Request {
-			continue
-		}
-		if one.Failed {
-			return true
-		}
-		queue := one.Times[0] - t.Queue
-		if one.Times[0] > t.End || queue < 0 { // of no use
-			queue, _, _, _ = t.Phases()
-		}
-		t.Steps = &[4]int64{queue}
-		t.Steps[1], t.Steps[2], t.Steps[3] = one.Phases()
-		return false
+	queue := one.Times[0] - t.Queue
+	if one.Times[0] > t.End || queue < 0 { // of no use
+		queue, _, _, _ = t.Phases()
 	}
+	t.Steps = &[4]int64{queue}
+	t.Steps[1], t.Steps[2], t.Steps[3] = one.Phases()
 	return false
 }
 

@@ -184,15 +184,15 @@ class Zygote:
             raise ProtocolError(f"frame: kind {kind} is not for a zygote")
         order = json_body(data, start, end) if end > start else {}
         fds = receive_descriptors(self._descriptors, 3)
+        self._aside.give_way()  # a fork takes milliseconds, in which nobody is let in
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads are at rest
-                self._aside.give_way()  # a fork takes milliseconds, in which nobody is let in
                 pid = os.fork()
-                self._aside.give_way()
         except OSError as error:
             self._say(json_frame(FAILED, 0, call, {"message": f"fork: {error}", "traceback": ""}))
             pid = -1
+        self._aside.give_way()
         if pid == 0:
             self._become_child(order, fds)
             return fds

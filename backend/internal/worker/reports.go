@@ -2,7 +2,6 @@ package worker
 
 import (
 	"math"
-	"slices"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -19,38 +18,43 @@ func moment(reported uint64, begin int64) int64 {
 
 // times takes TIMES: what the model says of a batch that has not ended.
 func (f *batchFrames) times(h wire.Header, body []byte) error {
-	b := f.find(h.ID)
-	if b != nil && b.Instance.Number != h.Instance {
-		b = nil
-	}
 	return wire.DecodeTimes(body, func(r *wire.Report) {
-		if b != nil {
-			f.reported(b, r)
+		one := &backend.Report{Failed: r.Flags&wire.ReportFailed != 0, Size: int(min(r.Size, math.MaxInt32))}
+		for i := range one.Times {
+			one.Times[i] = int64(min(r.Times[i], math.MaxInt64)) - steadyAhead
 		}
+		f.reported(h, r, one)
 	})
 }
 
-// reported keeps a report with its batch. Of what is not counted by it, the batch itself
-// and the traces of its requests, the last word on the whole batch says when it computed,
-// else that on a request.
-func (f *batchFrames) reported(b *batch, r *wire.Report) {
-	one := backend.Report{Failed: r.Flags&wire.ReportFailed != 0, Size: int(min(r.Size, math.MaxInt32))}
+// mostReports are how many reports of a batch count: a library has one a batch, or one for
+// each part in which it computes it.
+const mostReports = 256
+
+// reported keeps a report: the last one of a request with the request, as long as that has
+// no final response, those of a batch with the batch. Whoever reads them does so after the
+// reader, which is the caller, has given the response or the batch away. Of what is not
+// counted by them, the batch itself and the traces of its requests, the last word on the
+// whole batch says when it computed, else that on a request.
+func (f *batchFrames) reported(h wire.Header, r *wire.Report, one *backend.Report) {
+	w := f.work.lock()
+	defer f.work.unlock()
 	if r.Flags&wire.ReportBatch == 0 {
-		request := f.work.lock().batches.Request(r.Handle)
-		if request != nil {
-			one.Request = request.Request
-		}
-		f.work.unlock()
-		if one.Request == nil || !slices.Contains(b.Batch.Requests, one.Request) {
+		request := w.batches.Request(r.Handle)
+		if request == nil || request.Instance.Number != h.Instance {
 			return // it has been answered
 		}
+		request.Request.Report = one
 	}
-	for i := range one.Times {
-		one.Times[i] = int64(min(r.Times[i], math.MaxInt64)) - steadyAhead
+	b := w.batches.Find(h.ID)
+	if b == nil || b.Instance.Number != h.Instance || b.Expired() {
+		return
 	}
-	whole := slices.ContainsFunc(b.Batch.Reports, func(r backend.Report) bool { return r.Request == nil })
-	b.Batch.Reports = append(b.Batch.Reports, one)
-	if !one.Failed && (one.Request == nil || !whole) {
+	whole := len(b.Batch.Reports) > 0
+	if r.Flags&wire.ReportBatch != 0 && len(b.Batch.Reports) < mostReports {
+		b.Batch.Reports = append(b.Batch.Reports, *one)
+	}
+	if !one.Failed && (r.Flags&wire.ReportBatch != 0 || !whole) {
 		b.Batch.InputEnd = moment(r.Times[1], b.Batch.InputEnd)
 		b.Batch.OutputStart = moment(r.Times[2], b.Batch.InputEnd)
 	}

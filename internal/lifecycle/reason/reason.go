@@ -118,6 +118,18 @@ func (b Busy) Unwrap() error { return b.error }
 // IsBusy reports whether it is one.
 func IsBusy(err error) bool { return errors.As(err, new(Busy)) }
 
+// Refused is the error of repository agents that do not take a model's files: what they
+// refuse is not loaded with a configuration that does not name them either.
+type Refused struct{ Err error }
+
+func (r Refused) Error() string { return r.Err.Error() }
+
+// Unwrap returns the error of the agents.
+func (r Refused) Unwrap() error { return r.Err }
+
+// IsRefused reports whether it is one.
+func IsRefused(err error) bool { return errors.As(err, new(Refused)) }
+
 // Related is the error of who needs a model that another load or unload has.
 func Related(model string, passes bool) error {
 	return Busy{

@@ -53,11 +53,12 @@ type batch struct {
 	open     int // requests without a final response
 	reports  []wire.Report
 	returned bool
-	held     []pending // until Execute has returned, or for a tick: most libraries return when they have answered all
+	held     []pending // until Execute has returned, or for a tick or two: most libraries return when they have answered all
 }
 
 // Report says what the model did for the request, or for the whole batch that it is in. It
-// counts where it comes before the final response of the request has left.
+// counts where it comes before the final response of the request has left, or before the
+// end of the batch: one that comes later leaves with the next answer, if at all.
 func (r *Request) Report(of wire.Report) {
 	b := r.batch
 	b.mu.Lock()
@@ -77,7 +78,8 @@ type pending struct {
 
 // patience is how many looks a final answer waits for its request to be released: most
 // libraries report what they did for it between the two, and what comes later is too late.
-const patience = 10
+// The second look is a tick after the first one.
+const patience = 2
 
 // holdLimit and holdBytes are how long answers wait for those of the batches behind
 // theirs, which have been read already, to leave in one write, and how much may wait.
@@ -93,6 +95,9 @@ func (b *batch) flush() {
 	if b.returned || len(b.held) == 0 {
 		return
 	}
+	for i := range b.held {
+		b.held[i].looks++ // so that none waits longer for those before it
+	}
 	n := 0
 	for n < len(b.held) && !b.held[n].waitsForReport() {
 		n++
@@ -104,7 +109,6 @@ func (b *batch) flush() {
 }
 
 func (p *pending) waitsForReport() bool {
-	p.looks++
 	return p.final && !p.request.released && p.looks < patience
 }
 

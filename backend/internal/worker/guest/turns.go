@@ -25,8 +25,8 @@ import (
 
 const (
 	// tick is how often the clock ticks. What is for others than the library that runs may
-	// wait for two of them, and an answer that the library gives in the middle of its
-	// execution for one.
+	// wait for two of them, and so may an answer that the library gives in the middle of its
+	// execution, for the report of its request; where that is released, for one.
 	tick = 500 * time.Microsecond
 	// After so many ticks none of which has seen an execution that lasted since the one
 	// before, the next takes twice as long, slowest times as long at most.

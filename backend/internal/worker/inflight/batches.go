@@ -32,6 +32,7 @@ func New[I any]() Batches[I] {
 // Enter gives the requests of a batch their handles.
 func (a *Batches[I]) Enter(b *Batch[I]) {
 	for _, r := range b.Batch.Requests {
+		r.Report = nil // what another worker has said of it, which did not come to answer it
 		b.Handles = append(b.Handles, a.requests.add(r, b.Instance))
 	}
 }

@@ -18,6 +18,7 @@ type Pipeline[I any] struct {
 	seen      uint64 // the last batch that the worker had begun at the last look
 	seenFirst uint64 // the first one of the pipeline then
 	seenPlace uint64 // how many had been begun, as far as was known then
+	seenSent  uint64 // how many had been sent then
 	recalled  uint64 // the worker has been forbidden all up to this one that it has not begun
 }
 
@@ -91,8 +92,8 @@ func (p *Pipeline[I]) frees(b *Batch[I]) {
 // begun all up to a number. The pipeline has at least one batch. held says that the
 // worker runs something else and may hold the answer to the first one: it has given
 // none since. late says that it has begun nothing since although there is something to
-// begin, or so little that the last one of those that wait would do so for another
-// longestLine looks: what waits can be taken back.
+// begin, or so little that the last one of those that have waited since would do so for
+// another longestLine looks: what waits can be taken back.
 func (p *Pipeline[I]) Look(begun uint64) (held, late bool) {
 	p.Begun(begun)
 	first, last := p.batches[0].ID, p.batches[len(p.batches)-1].ID
@@ -101,9 +102,11 @@ func (p *Pipeline[I]) Look(begun uint64) (held, late bool) {
 	late = stays && begun == p.seen && begun < last
 	if place, waiting := p.place(begun); waiting > 0 {
 		came := place - p.seenPlace
+		waiting = min(waiting, p.seenSent-min(place, p.seenSent)) // others have just come
 		late = late || came > 0 && waiting > longestLine*came
 		p.seenPlace = place
 	}
+	p.seenSent = p.sent
 	p.seen, p.seenFirst = begun, first
 	return held, late
 }
