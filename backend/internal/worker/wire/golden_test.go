@@ -194,7 +194,8 @@ func goldenFrames(t testing.TB) map[string][]byte {
 	frame, err = AppendFrame(nil, KindFree, 3, 15, nil)
 	keep("free", frame, err)
 	keep("times", AppendTimes(nil, 3, 15, []Report{
-		{Handle: 1<<32 | 7, Times: [4]uint64{1_000, 1_100, 2_500, 2_600}}, {Handle: 8, Flags: ReportFailed},
+		{Handle: 1<<32 | 7, Times: [4]uint64{1_000, 1_100, 2_500, 2_600}},
+		{Handle: 8, Flags: ReportFailed},
 		{Flags: ReportBatch, Size: 2, Times: [4]uint64{900, 1_100, 2_500, 2_700}},
 	}), nil)
 	keep("activity", AppendActivity(nil, 3_000, "#7", "tokenized"), nil)
