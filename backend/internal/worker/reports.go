@@ -19,7 +19,7 @@ func moment(reported uint64, begin int64) int64 {
 // times takes TIMES: what the model says of a batch that has not ended.
 func (f *batchFrames) times(h wire.Header, body []byte) error {
 	return wire.DecodeTimes(body, func(r *wire.Report) {
-		one := &backend.Report{Failed: r.Flags&wire.ReportFailed != 0, Size: int(min(r.Size, math.MaxInt32))}
+		one := backend.Report{Failed: r.Flags&wire.ReportFailed != 0, Size: int(min(r.Size, math.MaxInt32))}
 		for i := range one.Times {
 			one.Times[i] = int64(min(r.Times[i], math.MaxInt64)) - steadyAhead
 		}
@@ -36,7 +36,7 @@ const mostReports = 256
 // reader, which is the caller, has given the response or the batch away. Of what is not
 // counted by them, the batch itself and the traces of its requests, the last word on the
 // whole batch says when it computed, else that on a request.
-func (f *batchFrames) reported(h wire.Header, r *wire.Report, one *backend.Report) {
+func (f *batchFrames) reported(h wire.Header, r *wire.Report, one backend.Report) {
 	w := f.work.lock()
 	defer f.work.unlock()
 	if r.Flags&wire.ReportBatch == 0 {
@@ -44,7 +44,8 @@ func (f *batchFrames) reported(h wire.Header, r *wire.Report, one *backend.Repor
 		if request == nil || request.Instance.Number != h.Instance {
 			return // it has been answered
 		}
-		request.Request.Report = one
+		kept := one // on the heap: what is said of batches is not
+		request.Request.Report = &kept
 	}
 	b := w.batches.Find(h.ID)
 	if b == nil || b.Instance.Number != h.Instance || b.Expired() {
@@ -52,7 +53,7 @@ func (f *batchFrames) reported(h wire.Header, r *wire.Report, one *backend.Repor
 	}
 	whole := len(b.Batch.Reports) > 0
 	if r.Flags&wire.ReportBatch != 0 && len(b.Batch.Reports) < mostReports {
-		b.Batch.Reports = append(b.Batch.Reports, *one)
+		b.Batch.Reports = append(b.Batch.Reports, one)
 	}
 	if !one.Failed && (r.Flags&wire.ReportBatch != 0 || !whole) {
 		b.Batch.InputEnd = moment(r.Times[1], b.Batch.InputEnd)

@@ -59,18 +59,17 @@ func (t *Turns) Take(ctx context.Context, late func()) (end func(), err error) {
 
 // pass gives the place of a load that lasts long to another one.
 func (t *Turns) pass(x *turn) {
-	if t.passes(x) {
+	t.mu.Lock()
+	late := !x.ended && t.passLocked(x)
+	t.mu.Unlock()
+	if late {
 		x.told()
 	}
 }
 
-func (t *Turns) passes(x *turn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case x.ended:
-		return false
-	case t.late == t.most:
+// passLocked reports whether the load is late now: otherwise it is when another one ends.
+func (t *Turns) passLocked(x *turn) bool {
+	if t.late == t.most {
 		t.overdue = append(t.overdue, x)
 		return false
 	}
@@ -82,11 +81,11 @@ func (t *Turns) passes(x *turn) bool {
 
 func (t *Turns) end(x *turn) {
 	if next := t.ends(x); next != nil {
-		t.pass(next)
+		next.told()
 	}
 }
 
-// ends returns a load that may be late now.
+// ends returns the load that is late now in place of this one, if there is one.
 func (t *Turns) ends(x *turn) (next *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,9 +96,11 @@ func (t *Turns) ends(x *turn) (next *turn) {
 		return nil
 	}
 	t.late--
-	if len(t.overdue) > 0 {
-		next = t.overdue[0]
-		t.overdue = slices.Delete(t.overdue, 0, 1)
+	if len(t.overdue) == 0 {
+		return nil
 	}
+	next = t.overdue[0] // it has not ended: those that have are not among them
+	t.overdue = slices.Delete(t.overdue, 0, 1)
+	t.passLocked(next)
 	return next
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (b *batch) flush() {
 	}
 	if n > 0 {
 		_ = b.writeLocked(b.held[:n], false, false) // where the channel is broken the reader says so
-		b.held = append([]pending(nil), b.held[n:]...)
+		b.held = slices.Delete(b.held, 0, n)
 	}
 }
 
