@@ -72,7 +72,10 @@ def test_a_version_that_went_bad_leaves_the_others(tmp_path):
 
             def told():
                 told = s.get("/v2/repository/models/ruled/rollout").json
-                return told.get("rules", {}).get("weights") == {"stable": 1, "canary": 3} and told["versions"][0]["share"] == 1
+                return (
+                    told.get("rules", {}).get("weights") == {"stable": 1, "canary": 3}
+                    and told["versions"][0]["share"] == 1
+                )
 
             assert while_in(s, ["ruled"], told)
             assert while_in(s, ["plain", "ruled"], lambda: incomplete(s) == 2)
