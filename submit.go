@@ -10,7 +10,7 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-// Receiver takes what becomes of a request that Submit has sent.
+// Receiver takes what becomes of a request that Submit has sent. It may be a Sender.
 type Receiver interface {
 	// Pinned is called first, with the model that serves the request, and its version.
 	Pinned(model string, version int64)
@@ -22,6 +22,15 @@ type Receiver interface {
 	// its inputs are the program's again. That may be before the last response has
 	// been taken, or long after.
 	Released()
+}
+
+// Sender is a Receiver whose memory a model in this process can use as it is.
+type Sender interface {
+	Receiver
+	backend.Sender
+	// Keep is called after Pinned with what Sender.Pieces returns: Released is called when
+	// nobody keeps it any more. It is borrowed.
+	Keep(memory *tensor.Buffer)
 }
 
 // Follower sees a request, and those that serve it, pass through the server. Its
@@ -61,6 +70,10 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 	r.Detached, r.Background = true, true
 	sink.memory.Reset(nil, tensor.Region{}, sink)
 	r.Keep(&sink.memory)
+	if sender, ok := to.(Sender); ok {
+		sender.Keep(&sink.memory)
+		r.Sender, r.TakesDevice = sender, takesOwn
+	}
 	if follow != nil {
 		sink.followed = &followed{to: follow, sent: true}
 		r.Timeline = sink.followed
@@ -76,6 +89,10 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 	}
 	return nil
 }
+
+// takesOwn is Request.TakesDevice of a program that gives memory for outputs: what lies in
+// its own on a GPU, which has no name here, is where it should be.
+func takesOwn(gpu tensor.GPU) bool { return gpu == tensor.GPU{} }
 
 // submitted is the sink of Submit.
 type submitted struct {

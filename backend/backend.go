@@ -218,6 +218,9 @@ type Capabilities struct {
 	// LooseOutputs says that responses may lack outputs and have other shapes than
 	// the configuration's: the backend has checked what its users want checked.
 	LooseOutputs bool
+	// ExtraOutputs says that responses may have outputs that the request has not asked for,
+	// and that clients get those too.
+	ExtraOutputs bool
 	// StrictOutputs makes responses that lack outputs, or have other datatypes and
 	// shapes than the configuration's, errors, whatever the server's option says.
 	StrictOutputs bool

@@ -43,6 +43,9 @@ type Request struct {
 	// tensor.DeviceMemory. nil, as in every request of a client: none.
 	TakesDevice func(tensor.GPU) bool
 
+	// Sender, if not nil, is the program that has sent the request.
+	Sender Sender
+
 	// Ctx ends when the client is gone or the server gives the request up.
 	Ctx context.Context
 	// Responder takes the answers; backends call Respond.

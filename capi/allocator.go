@@ -71,9 +71,9 @@ func (a *allocator) begin(userp C.word) *backend.Error {
 	return object.TakeError(handle.Handle(C.call_start(a.start, a.handle, userp)))
 }
 
-// allocate asks for memory for an output whose name lies at name.
-func (a *allocator) allocate(o *output, name uintptr, size int, userp C.word) *backend.Error {
-	o.at = C.allocation{}
+// allocate asks for memory for an output whose name lies at name, where it prefers to lie.
+func (a *allocator) allocate(o *output, name uintptr, size int, prefers backend.Memory, userp C.word) *backend.Error {
+	o.at = C.allocation{_type: C.int(prefers.Type), id: C.int64_t(prefers.ID)}
 	o.size, o.given = size, false
 	if err := object.TakeError(handle.Handle(C.call_alloc(a.alloc, a.handle, C.word(name), C.size_t(size), userp, &o.at))); err != nil {
 		return err
@@ -81,9 +81,6 @@ func (a *allocator) allocate(o *output, name uintptr, size int, userp C.word) *b
 	o.given = true
 	if o.at.buffer == 0 && size > 0 {
 		return backend.Errorf(backend.Internal, "the response allocator gave no memory for output '%s'", o.name)
-	}
-	if object.MemoryType(o.at._type) == object.GPU {
-		return backend.Errorf(backend.Unsupported, "the response allocator gave memory of a GPU for output '%s', which lies elsewhere", o.name)
 	}
 	f := C.word(a.attributes.Load())
 	if f == 0 {

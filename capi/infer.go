@@ -9,6 +9,7 @@ import "C"
 import (
 	"encoding/binary"
 	"encoding/json"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
@@ -32,6 +33,14 @@ type flight struct {
 	allocatorUser        C.word
 	tensors              []tensor.Tensor
 	follow               *follower // nil without a trace
+
+	begun atomic.Int32 // responses of which the allocator knows already
+	over  atomic.Bool  // the final response has been given
+	given given        // room for the first output in memory that a backend has asked for
+	used  atomic.Bool  // of given
+
+	inPieces bool           // an input is
+	memory   *tensor.Buffer // which the request is the program's again with; set by Keep
 }
 
 var errInFlight = backend.Errorf(backend.Internal, "the inference request is in flight: it is the server's until it is released")
@@ -105,6 +114,7 @@ func (r *request) depart(s *server) (neso.Request, *flight, error) {
 	f.tensors = r.tensors[:0]
 	for i := range r.inputs {
 		f.tensors = append(f.tensors, r.inputs[i].tensor())
+		f.inPieces = f.inPieces || len(r.inputs[i].pieces) > 1
 	}
 	if raw != "" {
 		f.tensors[0].Name = raw
@@ -202,11 +212,13 @@ func datatypeOf(config string) tensor.Datatype {
 }
 
 // prefix is what the texts of the peer's errors begin with.
-func (r *request) prefix() string {
-	if r.id == "" {
+func (r *request) prefix() string { return prefix(r.id) }
+
+func prefix(id string) string {
+	if id == "" {
 		return "[request id: <id_unknown>] "
 	}
-	return "[request id: " + r.id + "] "
+	return "[request id: " + id + "] "
 }
 
 // Pinned implements neso.Receiver.
@@ -217,6 +229,7 @@ func (f *flight) Respond(resp *backend.Response, final bool) {
 	flags, h := C.uint32_t(0), handle.Handle(0)
 	if final {
 		flags = 1
+		f.over.Store(true)
 	}
 	if resp != nil {
 		h = f.response(resp)

@@ -62,12 +62,14 @@ var responses = handle.NewTable[response](handle.Response)
 // response makes a response of what the server has answered, which it borrows.
 func (f *flight) response(from *backend.Response) handle.Handle {
 	r := &response{server: f.server, model: f.model, version: f.version, id: f.id, allocator: f.allocator}
-	if err := f.allocator.begin(f.allocatorUser); err != nil { // no fault of the response, as with the peer
-		processLog().Logger().Error("response allocation start failed", "error", err.Message, "model", f.model, "request_id", f.id)
+	if f.begun.Load() > 0 { // the backend has asked for memory
+		f.begun.Add(-1)
+	} else {
+		f.begin()
 	}
 	err := from.Err
 	if err == nil {
-		err = r.fill(from.Outputs, f.allocatorUser)
+		err = r.fill(from.Outputs, f)
 	}
 	if err == nil && f.follow != nil {
 		f.follow.Outputs(r.placed(from.Outputs))
@@ -82,8 +84,16 @@ func (f *flight) response(from *backend.Response) handle.Handle {
 	return responses.New(r)
 }
 
-// fill copies the outputs into memory of the program's allocator.
-func (r *response) fill(outputs []tensor.Tensor, userp C.word) *backend.Error {
+// begin tells the allocator of a response. What it says is no fault of the response, as
+// with the peer.
+func (f *flight) begin() {
+	if err := f.allocator.begin(f.allocatorUser); err != nil {
+		processLog().Logger().Error("response allocation start failed", "error", err.Message, "model", f.model, "request_id", f.id)
+	}
+}
+
+// fill copies the outputs into memory of the program's allocator, unless they lie there.
+func (r *response) fill(outputs []tensor.Tensor, f *flight) *backend.Error {
 	size := 0
 	for i := range outputs {
 		size += 8*len(outputs[i].Shape) + len(outputs[i].Name) + 1
@@ -97,9 +107,15 @@ func (r *response) fill(outputs []tensor.Tensor, userp C.word) *backend.Error {
 	for i := range outputs {
 		o := &r.outputs[i]
 		o.nameText = r.texts.Text(o.name)
+		if f.takes(&outputs[i], o) {
+			continue
+		}
 		data := outputs[i].Data
-		if err := r.allocator.allocate(o, o.nameText, len(data), userp); err != nil {
+		if err := r.allocator.allocate(o, o.nameText, len(data), backend.Memory{}, f.allocatorUser); err != nil {
 			return err
+		}
+		if object.MemoryType(o.at._type) == object.GPU {
+			return backend.Errorf(backend.Unsupported, "the response allocator gave memory of a GPU for output '%s', which lies elsewhere", o.name)
 		}
 		if len(data) > 0 {
 			to, _ := object.Bytes(uintptr(o.at.buffer), uint64(len(data)))

@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/internal/worker/limits"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 	"github.com/nesoserve/neso/backend/internal/worker/process"
 	"github.com/nesoserve/neso/backend/internal/worker/supervise"
 	"github.com/nesoserve/neso/internal/scratch"
@@ -53,7 +54,7 @@ type Options struct {
 type Here interface {
 	// Serve is a worker: it speaks over its ends of the channels, and returns when the
 	// server has said that it is enough, or is gone.
-	Serve(control, descriptors *os.File)
+	Serve(control, descriptors *os.File, beside *near.Near)
 	// Close ends the libraries, which no worker uses any more.
 	Close()
 }
@@ -104,7 +105,8 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
-		Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, Serial: true, Parallel: d.parallel,
+		Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, ExtraOutputs: true, Serial: true,
+		Parallel:     d.parallel,
 		PreferredFor: d.preferredFor,
 	}
 }
@@ -170,7 +172,7 @@ func (d *driver) checkHere(cfg *backend.Config) error {
 }
 
 // worker is the command of a library that runs here.
-func (d *driver) worker() func(control, descriptors *os.File) {
+func (d *driver) worker() func(control, descriptors *os.File, beside *near.Near) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.here == nil {

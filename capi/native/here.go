@@ -42,8 +42,8 @@ func Here() native.Here {
 }
 
 // Serve implements native.Here.
-func (h *here) Serve(control, descriptors *os.File) {
-	server, err := host.Over(control, descriptors)
+func (h *here) Serve(control, descriptors *os.File, beside *host.Near) {
+	server, err := host.Over(control, descriptors, beside)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return

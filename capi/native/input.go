@@ -17,7 +17,7 @@ import (
 
 // input is a TRITONBACKEND_Input, which lives as long as its request. Its data lies
 // in one piece, where the server has it or, where it came with the frame, in memory of
-// the request.
+// the request; or in the pieces in which a program of this process has it.
 type input struct {
 	handle      handle.Handle
 	request     *request
@@ -26,6 +26,7 @@ type input struct {
 	data, shape uintptr
 	dims        uint32 // of shape
 	attributes  buffers
+	pieces      *pieces // nil for an input in one piece
 }
 
 var inputs = handle.NewTable[input](kindInput)
@@ -36,6 +37,7 @@ func (i *input) free() {
 		inputs.Take(i.handle)
 		i.attributes.free()
 	}
+	i.pieces.free()
 }
 
 // known returns the handle of an input, which the library has from now on.
@@ -145,11 +147,23 @@ func shapeTensors(config []byte) (names map[string]bool) {
 	return names
 }
 
-func (i *input) pieces() uint32 {
-	if len(i.tensor.Data) == 0 {
+// count is how many buffers the input has, and piece one of them.
+func (i *input) count() uint32 {
+	switch {
+	case i.pieces != nil:
+		return uint32(len(i.pieces.list))
+	case len(i.tensor.Data) == 0:
 		return 0
 	}
 	return 1
+}
+
+func (i *input) piece(k uint32) (at uintptr, size int) {
+	if i.pieces != nil {
+		p := i.pieces.list[k]
+		return uintptr(unsafe.Pointer(unsafe.SliceData(p))), len(p)
+	}
+	return i.data, len(i.tensor.Data)
 }
 
 //export neso_asked_TRITONBACKEND_InputProperties
@@ -160,7 +174,7 @@ func neso_asked_TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, si
 		put(shape, i.shape)
 		put(dims, i.dims)
 		put(size, uint64(len(i.tensor.Data)))
-		put(count, i.pieces())
+		put(count, i.count())
 		return 0
 	})
 }
@@ -171,9 +185,10 @@ func neso_asked_TRITONBACKEND_InputProperties(h, name, datatype, shape, dims, si
 //export neso_asked_TRITONBACKEND_InputBuffer
 func neso_asked_TRITONBACKEND_InputBuffer(h C.uintptr_t, index C.uint32_t, buffer, size, kind, id C.uintptr_t) C.uintptr_t {
 	return inputOf(h, func(i *input) C.uintptr_t {
-		if uint32(index) < i.pieces() {
-			put(buffer, i.data)
-			put(size, uint64(len(i.tensor.Data)))
+		if uint32(index) < i.count() {
+			at, n := i.piece(uint32(index))
+			put(buffer, at)
+			put(size, uint64(n))
 		} else {
 			put[uintptr](buffer, 0)
 			put[uint64](size, 0)
@@ -190,12 +205,13 @@ func TRITONBACKEND_InputBufferAttributes(h C.uintptr_t, index C.uint32_t, buffer
 		if err := neso_asked_TRITONBACKEND_InputBuffer(h, index, buffer, 0, 0, 0); err != 0 {
 			return err
 		}
-		if uint32(index) >= i.pieces() {
+		if uint32(index) >= i.count() {
 			put[uintptr](attributes, 0)
 			return 0
 		}
 		i.request.mu.Lock()
 		defer i.request.mu.Unlock()
-		return i.attributes.put(attributes, len(i.tensor.Data))
+		_, n := i.piece(uint32(index))
+		return i.attributesOf(uint32(index)).put(attributes, n)
 	})
 }

@@ -58,8 +58,12 @@ func TRITONBACKEND_MemoryManagerFree(m, buffer C.uintptr_t, kind C.int, _ C.int6
 type buffers struct{ made handle.Handle }
 
 func (b *buffers) put(to C.uintptr_t, size int) C.uintptr_t {
+	return b.putAt(to, size, backend.Memory{})
+}
+
+func (b *buffers) putAt(to C.uintptr_t, size int, at backend.Memory) C.uintptr_t {
 	if b.made == 0 {
-		b.made = object.NewAttributes(object.Memory{Type: object.CPU, Size: uint64(size)})
+		b.made = object.NewAttributes(object.Memory{Type: object.MemoryType(at.Type), TypeID: at.ID, Size: uint64(size)})
 	}
 	put(to, b.made)
 	return 0

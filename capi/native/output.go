@@ -23,7 +23,9 @@ type output struct {
 	handle     handle.Handle
 	response   *response
 	block      *host.Block
-	shape      uintptr // of C
+	size       int            // of its buffer
+	memory     backend.Memory // where that lies
+	shape      uintptr        // of C
 	attributes buffers
 }
 
@@ -104,11 +106,16 @@ func outputOf(h C.uintptr_t, f func(o *output) C.uintptr_t) C.uintptr_t {
 	return f(o)
 }
 
+const mostOutput = 1 << 46 // nobody has more bytes
+
+func tooLarge(name string, size C.uint64_t) error {
+	return backend.Errorf(backend.InvalidArg, "output '%s' is to have %d bytes", name, size)
+}
+
 // allocate gives memory for a tensor that the library makes.
 func (in *instance) allocate(name string, size C.uint64_t) (*host.Block, error) {
-	const most = 1 << 46 // nobody has more
-	if size > most {
-		return nil, backend.Errorf(backend.InvalidArg, "output '%s' is to have %d bytes", name, size)
+	if size > mostOutput {
+		return nil, tooLarge(name, size)
 	}
 	block, err := in.server.Allocate(int(size))
 	if err != nil {
@@ -130,14 +137,48 @@ func TRITONBACKEND_OutputBuffer(h, buffer C.uintptr_t, size C.uint64_t, kind, id
 		if o.block != nil {
 			return errorf(backend.AlreadyExists, "allocated buffer for output '%s' already exists", o.Name)
 		}
+		if by := o.response.request.sender; by != nil {
+			return result(o.given(by, buffer, size, kind, id))
+		}
 		block, err := o.response.request.instance.allocate(o.Name, size)
 		if err != nil {
 			return result(err)
 		}
-		o.block = block
+		o.block, o.size = block, int(size)
 		place(block, buffer, kind, id)
 		return 0
 	})
+}
+
+// wanted is the memory that a library prefers.
+func wanted(kind, id C.uintptr_t) (m backend.Memory) {
+	if kind != 0 {
+		m.Type = backend.MemoryType(object.Read[C.int](uintptr(kind)))
+	}
+	if id != 0 {
+		m.ID = object.Read[int64](uintptr(id))
+	}
+	return m
+}
+
+// given has memory of the program that sent the request for the output.
+func (o *output) given(by backend.Sender, buffer C.uintptr_t, size C.uint64_t, kind, id C.uintptr_t) error {
+	if size > mostOutput {
+		return tooLarge(o.Name, size)
+	}
+	b, at, err := by.AllocateOutput(o.Name, int(size), wanted(kind, id))
+	if err != nil {
+		return err
+	}
+	if o.Datatype == tensor.Bytes && at.Type == backend.GPUMemory {
+		b.Release()
+		return backend.Errorf(backend.Unsupported, "output '%s' has strings, which do not lie on a GPU", o.Name)
+	}
+	o.block, o.size, o.memory = o.response.request.instance.server.Give(b), int(size), at
+	put(buffer, uintptr(b.Region().Offset))
+	put(kind, C.int(at.Type))
+	put(id, at.ID)
+	return nil
 }
 
 //export TRITONBACKEND_OutputBufferAttributes
@@ -146,7 +187,7 @@ func TRITONBACKEND_OutputBufferAttributes(h, to C.uintptr_t) C.uintptr_t {
 		if o.block == nil {
 			return errorf(backend.InvalidArg, "output '%s' has no buffer yet", o.Name)
 		}
-		return o.attributes.put(to, len(o.block.Data()))
+		return o.attributes.putAt(to, o.size, o.memory)
 	})
 }
 

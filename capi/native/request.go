@@ -27,6 +27,7 @@ type request struct {
 	handle   handle.Handle
 	instance *instance
 	of       *host.Request
+	sender   backend.Sender // a program of this process; nil for all others
 	inputs   []input
 	memory   block // of C: what its inputs have that is not in shared memory
 
@@ -56,7 +57,7 @@ var requests = handle.NewTable[request](kindRequest)
 
 func newRequest(in *instance, of *host.Request) *request {
 	of.Requested = in.visible(of.Requested)
-	r := &request{instance: in, of: of}
+	r := &request{instance: in, of: of, sender: of.SentBy()}
 	if r.inputs = r.room[:]; len(of.Inputs) > len(r.room) {
 		r.inputs = make([]input, len(of.Inputs))
 	}
@@ -84,6 +85,9 @@ func newRequest(in *instance, of *host.Request) *request {
 		} else if len(t.Data) > 0 {
 			i.data = uintptr(unsafe.Pointer(&t.Data[0]))
 		}
+	}
+	if r.sender != nil && r.sender.InPieces() {
+		r.divide()
 	}
 	for k := range of.Inputs {
 		place += r.inputs[k].describe(place, in.shapeTensors[of.Inputs[k].Name], of.BatchSize)
@@ -326,10 +330,32 @@ func neso_asked_TRITONBACKEND_RequestOutputName(h C.uintptr_t, index C.uint32_t,
 }
 
 //export TRITONBACKEND_RequestOutputBufferProperties
-func TRITONBACKEND_RequestOutputBufferProperties(h, _1, _2, kind, id C.uintptr_t) C.uintptr_t {
-	return requestOf(h, func(*request) C.uintptr_t {
+func TRITONBACKEND_RequestOutputBufferProperties(h, name, size, kind, id C.uintptr_t) C.uintptr_t {
+	return requestOf(h, func(r *request) C.uintptr_t {
+		if r.sender != nil {
+			return r.preferred(name, size, kind, id)
+		}
 		put(kind, memoryCPU)
 		put[int64](id, 0)
 		return 0
 	})
+}
+
+// preferred asks the program that sent the request.
+func (r *request) preferred(name, size, kind, id C.uintptr_t) C.uintptr_t {
+	var of *uint64
+	if size != 0 {
+		n := object.Read[uint64](uintptr(size))
+		of = &n
+	}
+	m, err := r.sender.PreferOutput(object.String(uintptr(name)), of, wanted(kind, id))
+	if err != nil {
+		return result(err)
+	}
+	if of != nil {
+		put(size, *of)
+	}
+	put(kind, C.int(m.Type))
+	put(id, m.ID)
+	return 0
 }

@@ -64,6 +64,9 @@ func (r *request) respond(to C.uintptr_t) C.uintptr_t {
 	p := &response{request: r}
 	p.outputs = p.list[:0]
 	p.handle = responses.New(p)
+	if r.sender != nil {
+		r.sender.BeginResponse()
+	}
 	r.mu.Lock()
 	r.ways++
 	r.mu.Unlock()
@@ -162,13 +165,13 @@ func (p *response) outputsOf(a *host.Answer) *backend.Error {
 		if o.block.Check() != nil {
 			return l.misuse("it wrote beyond the %d bytes of output '%s'", len(o.block.Data()), o.Name)
 		}
-		o.Data = o.block.Data()
+		o.Data, o.Buffer = o.block.Data(), o.block.Given()
 		if o.Datatype == tensor.Bytes {
 			if err := elements(o); err != nil {
 				return l.misuse("output '%s': %v", o.Name, err)
 			}
-		} else if int64(len(o.Data)) != want {
-			return l.misuse("output '%s' has %d bytes, its datatype %s and shape %s take %d", o.Name, len(o.Data), o.Datatype, o.Shape, want)
+		} else if int64(o.size) != want {
+			return l.misuse("output '%s' has %d bytes, its datatype %s and shape %s take %d", o.Name, o.size, o.Datatype, o.Shape, want)
 		}
 	}
 	for _, o := range p.outputs {

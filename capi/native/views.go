@@ -52,8 +52,11 @@ func viewOf[V any](chunks *[C.NESO_VIEW_CHUNKS]*V, h handle.Handle) *V {
 
 func live(v *C.uint64_t) *uint64 { return (*uint64)(unsafe.Pointer(v)) }
 
-// show lets the library read the input without a call.
+// show lets the library read the input without a call, unless it is in pieces.
 func (i *input) show() {
+	if i.pieces != nil {
+		return
+	}
 	v := viewOf(&C.neso_input_views, i.handle)
 	if v == nil {
 		return

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
-from libraries import backend, have_host, model
+from libraries import IO, backend, have_host, model
 from repository import metric, until
 from server import Server, descendants
 
@@ -333,3 +333,24 @@ def test_a_misuse_is_an_error(served, do, told):
     assert r.status == 200 and r.json["outputs"][0]["data"] == [1, 2, 3], r
     for line in told:  # which comes by another way than the answer
         assert until(lambda line=line: line in served.log()), served.log()[-2000:]
+
+
+def test_more_than_one_response(tmp_path):
+    """What a model that is not decoupled sends beyond one response goes on: who expects one is told, who takes many gets them."""
+    have_host()
+    backend(tmp_path / "backends", "wants", "wants.c")
+    io = IO + 'output [ { name: "OUT1" data_type: TYPE_INT32 dims: [ -1 ] } ]\n'
+    model(tmp_path / "models", "wants", "wants", "", io)
+    with Server(tmp_path / "models", f"--backend-directory={tmp_path / 'backends'}") as s:
+
+        def asked(do, **more):
+            inputs = [{"name": "IN0", "datatype": "INT32", "shape": [1, 2], "data": [1, 2]}]
+            return s.infer("wants", {"inputs": inputs, "parameters": {"do": do}, **more})
+
+        r = asked("many 3")
+        assert r.status == 500 and r.error == "expected a single response, got 3", r
+        r = s.post("/v2/models/wants/generate_stream", {"IN0": [1, 2], "do": "many 3"})
+        assert r.body.count(b"data: ") == 3, r
+        r = asked("both", outputs=[{"name": "OUT0"}])
+        assert [o["name"] for o in r.json["outputs"]] == ["OUT1", "OUT0"], r
+        assert asked("many 1").status == 200

@@ -181,7 +181,7 @@ func (m *Model) keep(r *infer.Request, x *pending, resp *backend.Response) {
 		}
 	}
 	// An answer that lacks an output would be no answer to a request that names it.
-	if c.store != nil && len(resp.Outputs) == len(asked(r)) && (!c.store.Shared() || m.fits(r, resp.Outputs) == nil) {
+	if c.store != nil && len(resp.Outputs) >= len(asked(r)) && (!c.store.Shared() || m.fits(r, resp.Outputs) == nil) {
 		from := backend.Now()
 		x.entry, x.failed = responsecache.NewEntry(resp, c.store.Largest(), c.allocator)
 		x.copied = backend.Now() - from

@@ -16,6 +16,7 @@ type io struct {
 	batching  bool
 	arrange   bool     // inputs are brought into the configuration's order
 	loose     bool     // the backend has checked which outputs there are, and their shapes
+	extras    bool     // outputs that were not asked for go to the client too
 	strict    bool     // outputs that are not as configured are errors
 	requested []string // all outputs, and then those of hidden, shared by the requests that name none
 	hidden    []string // outputs that carry the state of a sequence

@@ -159,7 +159,7 @@ func Open(ctx context.Context, o Options) (*Model, error) {
 	m.io.stats = m.stats
 	if o.Backend != nil { // an ensemble has none
 		can := o.Backend.Capabilities()
-		m.lingers, m.io.loose, m.io.arrange = can.Lingers, can.LooseOutputs, !can.KeepsOrder
+		m.lingers, m.io.loose, m.io.extras, m.io.arrange = can.Lingers, can.LooseOutputs, can.ExtraOutputs, !can.KeepsOrder
 		m.quick = can.Quick != nil && can.Quick(&o.BackendConfig)
 		m.devices = devicesOf(c, can, &o.BackendConfig)
 	} else {

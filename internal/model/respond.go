@@ -29,8 +29,8 @@ func strictOutputs(c *modelconfig.Config, o *Options) (bool, error) {
 	return strict || o.Backend != nil && o.Backend.Capabilities().StrictOutputs, nil
 }
 
-// CheckResponse drops outputs that the model does not have or the client did
-// not ask for, and undoes reshapes. Outputs whose bytes do not fit their own
+// CheckResponse drops outputs that the model does not have or, but with ExtraOutputs of
+// its backend, the client did not ask for, and undoes reshapes. Outputs whose bytes do not fit their own
 // datatype and shape make an error of the response; those that are not as
 // configured, or missing, only with StrictOutputs: otherwise they are counted,
 // and logged once each.
@@ -196,9 +196,10 @@ func (o *io) output(name string, guess int) *modelconfig.Output {
 	return o.config.Output(name)
 }
 
-// wants reports whether the request asked for an output the model has.
+// wants reports whether an output that the model has goes to the client: the request asked
+// for it, or it is an extra one and none that the server has asked for.
 func wants(r *infer.Request, o *io, name string) bool {
-	return o.wantsAll(r) || slices.Contains(asked(r), name)
+	return o.wantsAll(r) || slices.Contains(asked(r), name) || o.extras && !slices.Contains(r.Requested, name)
 }
 
 // asked returns the outputs that go to the client.

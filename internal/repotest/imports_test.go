@@ -135,7 +135,7 @@ var backends = []string{
 // first those that know nothing of a connection, then the connection ("."), then who
 // keeps it alive.
 var workerRows = []string{
-	"channel", "wire", "limits", "linelog", "segment", "board", "process", "guest",
+	"channel", "wire", "limits", "linelog", "segment", "board", "near", "process", "guest",
 	"ledger", "reader", "stream", "inflight", "hostmetrics", "hostcalls", ".", "supervise",
 }
 

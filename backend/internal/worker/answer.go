@@ -169,11 +169,6 @@ func (f *batchFrames) respond(handle uint64, resp *backend.Response, cost int, f
 		queue.Push(stream.Item{Resp: resp, Cost: cost, Final: final, Again: again}, f.closing)
 	case again:
 		stream.Reschedule(req)
-	case resp != nil && !first:
-		resp.Release() // a model that is not decoupled gives one response
-		if final {
-			_ = req.Respond(nil, true)
-		}
 	case final && resp == nil && first:
 		_ = req.Respond(&backend.Response{Err: noAnswer(inst, 1).(*backend.Error)}, true) //nolint:errorlint // made so
 	default:

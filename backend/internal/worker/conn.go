@@ -15,6 +15,7 @@ import (
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
 	"github.com/nesoserve/neso/backend/internal/worker/inflight"
 	"github.com/nesoserve/neso/backend/internal/worker/linelog"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
@@ -50,6 +51,9 @@ type ConnOptions struct {
 	// Cause returns the error that requests in flight are answered with when the
 	// connection has ended with err. It may wait a short while for the exit status.
 	Cause func(error) *backend.Error
+
+	// Near is what a worker in this process shares with the server; nil for all others.
+	Near *near.Near
 
 	Load LoadOptions     // for Load
 	Gone <-chan struct{} // closed when the process has ended; nil where that cannot be seen
@@ -154,6 +158,9 @@ func NewConn(ch channel.Ends, opts ConnOptions) (*Conn, error) {
 	})
 	c.wg.Go(func() { c.state.out.flusher(c.ch.Control, c.closing) })
 	c.wg.Go(c.reading.background)
+	if opts.Near != nil {
+		opts.Near.Serve(c.senderOf)
+	}
 	if opts.Gone != nil {
 		c.wg.Go(c.watchProcess)
 	}
@@ -181,7 +188,7 @@ func (r *reading) init(c *Conn, in *channel.Reader) {
 	shared, work := guard[sharedMemory]{&c.mu, &c.state.shared}, guard[work]{&c.mu, &c.state.work}
 	r.conn, r.in = c, in
 	r.rd = wire.NewReader(in, wire.FromWorkers, wire.NewPatience(c.opts.frameWait, c.opts.frameGrace, c.end))
-	views := &views{work: work, outputs: c.mem, host: c.opts.Host}
+	views := &views{work: work, outputs: c.mem, near: c.opts.Near, host: c.opts.Host}
 	r.batches = batchFrames{
 		work: work, views: views, keepStuck: c.opts.KeepStuck, many: c.opts.Serve != nil,
 		logger: c.logger, run: c.wg.Go, closing: c.closing,
@@ -264,6 +271,17 @@ func (c *Conn) Err() error {
 func (c *Conn) Close() {
 	c.end(ErrEnded)
 	c.wg.Wait()
+	c.opts.Near.End()
+}
+
+// senderOf returns who has sent a request that the worker has.
+func (c *Conn) senderOf(handle uint64) backend.Sender {
+	r := c.lock().work.batches.Request(handle)
+	defer c.unlock()
+	if r == nil {
+		return nil
+	}
+	return r.Request.Sender
 }
 
 // end makes the reader and the flusher stop. The first error counts.

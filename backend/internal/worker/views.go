@@ -2,6 +2,7 @@ package worker
 
 import (
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
@@ -11,6 +12,7 @@ import (
 type views struct {
 	work    guard[work]
 	outputs *segment.Outputs // the worker's own memory
+	near    *near.Near       // or nil
 	host    backend.Host     // or nil
 }
 
@@ -30,6 +32,9 @@ func (v *views) tensor(name string, e *wire.Entry, cur *wire.Cursor, in *wire.Ch
 		}
 		t.Buffer = in.Retain()
 		return t, nil
+	}
+	if e.Segment == wire.NearSegment {
+		return v.nearTensor(t, e, cur)
 	}
 	var buf *tensor.Buffer
 	var data []byte
@@ -72,6 +77,29 @@ func (v *views) tensor(name string, e *wire.Entry, cur *wire.Cursor, in *wire.Ch
 	}
 	t.Buffer, t.Data = buf, data
 	return t, nil
+}
+
+// nearTensor is tensor for memory that the sender of the request has given: nobody but the
+// worker, which has handed it over, writes there.
+func (v *views) nearTensor(t tensor.Tensor, e *wire.Entry, cur *wire.Cursor) (tensor.Tensor, error) {
+	buf := v.near.Take(e.Offset)
+	if buf == nil {
+		cur.Fail("segment", cur.Offset(), "no memory was given as number %d", e.Offset)
+		return t, cur.Err()
+	}
+	t.Buffer, t.Data = buf, buf.Bytes()
+	switch {
+	case uint64(t.Size()) != e.Length:
+		cur.Fail("length", cur.Offset(), "%d bytes of memory of %d", e.Length, t.Size())
+	case t.Datatype == tensor.Bytes:
+		if err := wire.CheckBytes(t.Data, t.Shape); err != nil {
+			cur.Fail("data", int(e.Offset), "%v", err)
+		}
+	}
+	if cur.Err() != nil {
+		t.Release()
+	}
+	return t, cur.Err()
 }
 
 // ordinary allocates memory that no worker has mapped.

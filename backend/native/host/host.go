@@ -8,8 +8,10 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/guest"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
+	"github.com/nesoserve/neso/tensor"
 )
 
 type (
@@ -66,13 +68,17 @@ func Connect() (*Server, error) {
 	return s, nil
 }
 
+// Near is what a worker in the process of the server shares with it.
+type Near = near.Near
+
 // Over is Connect over other channels, for a worker in the process of the server.
-func Over(control, descriptors *os.File) (*Server, error) {
+func Over(control, descriptors *os.File, beside *Near) (*Server, error) {
 	s := &Server{}
 	var err error
 	if s.guest, err = guest.NewServing(control, descriptors, s); err != nil {
 		return nil, err
 	}
+	s.guest.Beside(beside)
 	return s, nil
 }
 
@@ -82,6 +88,10 @@ func (s *Server) Watch(outputs, inputs func([]byte)) { s.guest.Watch(outputs, in
 
 // Allocate returns memory for an output of so many bytes.
 func (s *Server) Allocate(size int) (*Block, error) { return s.guest.Allocate(size, InlineLimit) }
+
+// Give makes a block for an output of memory that who sent a request has given; see
+// Request.SentBy. It takes over the reference.
+func (s *Server) Give(b *tensor.Buffer) *Block { return s.guest.Give(b) }
 
 // Levels of Server.Log.
 const (

@@ -9,12 +9,13 @@ from pathlib import Path
 import inferences
 import measures
 import models
+import natives
 import objects
 import requests
 import servers
 from library import Library
 
-STORIES = {s.__name__: s for part in (objects, measures, requests, inferences, servers) for s in part.STORIES}
+STORIES = {s.__name__: s for part in (objects, measures, requests, inferences, natives, servers) for s in part.STORIES}
 
 
 def main() -> None:

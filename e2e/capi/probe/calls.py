@@ -19,7 +19,7 @@ class Call:
         self.lib, self.server, self.changed = lib, server, threading.Condition()
         self.events, self.responses, self.released, self.finals = [], [], [], 0
         self.order, self.keep, self.refuse, self.actual = [], [], "", (0, 0)
-        self.give, self.eager, self.texts = None, False, []
+        self.give, self.prefer, self.eager, self.texts = None, None, False, []
         self.memory = {}
         self.request = P(lib.value_first("InferenceRequestNew", server, model, version))
         self.functions = [
@@ -50,6 +50,8 @@ class Call:
     def on_query(self, _allocator, user, name, size, kind, identity):
         told = size[0] if size else None
         self.events.append(f"query {name and name.decode()} size={told} type={kind[0]} id={identity[0]} user={user}")
+        if self.prefer:
+            kind[0], identity[0] = self.prefer
         return self.fail("query")
 
     def on_alloc(self, _allocator, name, size, kind, identity, user, buffer, buffer_user, actual, actual_id):

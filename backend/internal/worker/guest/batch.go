@@ -225,6 +225,6 @@ func (b *batch) outgoing(o *wire.Outgoing, p *pending) {
 		t := &p.answer.Outputs[i]
 		o.Outputs = append(o.Outputs, t.Tensor)
 		o.Indices = append(o.Indices, b.line.served.Tables.Output(t.Name))
-		o.Places = append(o.Places, t.Block.place)
+		o.Places = append(o.Places, t.Block.located())
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/channel"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
 	"github.com/nesoserve/neso/tensor"
 )
@@ -53,6 +54,7 @@ type Guest struct {
 	calls                calls
 	board                board
 	turns                turns
+	near                 *near.Near // of a worker in the server's process; else nil
 
 	mu      sync.Mutex // of the writing end and of running
 	to      io.Writer
@@ -131,6 +133,10 @@ func NewServing(control, descriptors *os.File, h Handler) (*Guest, error) {
 	g.board.known, g.asks, g.turns.spare = true, true, 1
 	return g, nil
 }
+
+// Beside says what the worker shares with the server, whose process it is in. It comes
+// before Serve.
+func (g *Guest) Beside(n *near.Near) { g.near = n }
 
 // Run is Serve for neso-host: it says on standard error what went wrong, and returns
 // the exit status.

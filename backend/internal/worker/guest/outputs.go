@@ -28,11 +28,16 @@ type Block struct {
 	place wire.Place
 	data  []byte
 	slack []byte
-	slot  []byte // of a small one: all that it has
+	slot  []byte         // of a small one: all that it has
+	given *tensor.Buffer // memory of who sent the request; nil for the worker's own
 }
 
-// Data is the memory, which begins at a multiple of 64.
+// Data is the memory: none for what lies on a GPU. That of the worker begins at a multiple
+// of 64.
 func (k *Block) Data() []byte { return k.data }
+
+// Given is the buffer of memory that who sent the request has given; nil for others.
+func (k *Block) Given() *tensor.Buffer { return k.given }
 
 func (k *Block) inline() bool { return k.slot != nil }
 
@@ -55,7 +60,9 @@ func (k *Block) Free() {
 		return
 	}
 	m := &k.guest.memory
-	if k.slot != nil {
+	if k.given != nil {
+		k.takeBack()
+	} else if k.slot != nil {
 		m.mu.Lock()
 		m.slots = append(m.slots, k.slot)
 		m.mu.Unlock()
@@ -63,6 +70,29 @@ func (k *Block) Free() {
 		m.release(wire.Block{Segment: k.place.Segment, Offset: k.place.Offset})
 	}
 	*k = Block{}
+}
+
+// Give makes a block of memory that who sent a request has given, whose reference it takes
+// over.
+func (g *Guest) Give(b *tensor.Buffer) *Block {
+	return &Block{guest: g, place: wire.Place{Segment: wire.NearSegment}, data: b.Bytes(), given: b}
+}
+
+// located says where the server finds the block, which is its from then on.
+func (k *Block) located() wire.Place {
+	if k.given != nil {
+		k.place.Offset = k.guest.near.Send(k.given)
+	}
+	return k.place
+}
+
+// takeBack lets go of memory that was given, unless the server has it.
+func (k *Block) takeBack() {
+	if k.place.Offset == 0 {
+		k.given.Release()
+		return
+	}
+	k.guest.near.Take(k.place.Offset).Release()
 }
 
 // Allocate returns memory for an output of that many bytes: where the server reads

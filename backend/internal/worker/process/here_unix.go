@@ -45,7 +45,7 @@ func (l *Launcher) here(cmd Command, lines *linelog.Log) (*Process, error) {
 	_ = theirs[2].Close() // it prints where the program does
 	go p.copyOutput()     // ends at once: nobody has the other end
 	go func() {
-		cmd.Here(theirs[0], theirs[1])
+		cmd.Here(theirs[0], theirs[1], cmd.Near)
 		close(p.gone)
 		closeFiles(theirs[:2])
 		p.end(exitStatus{known: true})

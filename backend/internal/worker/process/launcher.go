@@ -13,6 +13,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/limits"
 	"github.com/nesoserve/neso/backend/internal/worker/linelog"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 )
 
 // Command says how to start a worker.
@@ -38,8 +39,9 @@ type Command struct {
 	Zygote []string
 	// Here, when not nil, is the worker itself, in the server's process: it speaks over
 	// its ends of the channels, and returns when it has ended. All of the above has no
-	// meaning then.
-	Here func(control, descriptors *os.File)
+	// meaning then. Near is what it shares with the server beside the channels.
+	Here func(control, descriptors *os.File, beside *near.Near)
+	Near *near.Near
 }
 
 // Confiner returns the Command.Confine of a neso command, nil for "".

@@ -11,6 +11,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker"
 	"github.com/nesoserve/neso/backend/internal/worker/linelog"
+	"github.com/nesoserve/neso/backend/internal/worker/near"
 	"github.com/nesoserve/neso/backend/internal/worker/process"
 	"github.com/nesoserve/neso/backend/internal/worker/segment"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -99,6 +100,9 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	lines := linelog.New(spec.logger())
+	if spec.Command.Here != nil {
+		spec.Command.Near = &near.Near{} // of this life: handles of another one mean other requests
+	}
 	proc, err := spec.Launcher.Start(timed, spec.Command, lines)
 	if err != nil {
 		if ctx.Err() == nil && timed.Err() != nil {
@@ -109,7 +113,8 @@ func Launch(ctx context.Context, spec Spec) (*Session, error) {
 	s := &Session{spec: spec, proc: proc}
 	s.Conn, err = worker.NewConn(proc.Ends(), worker.ConnOptions{
 		Logger: spec.Logger, Rate: lines.Rate(), Host: spec.Host, OutputLimit: spec.OutputLimit, Devices: spec.Devices, Cause: s.died,
-		Gone: proc.Gone(), Load: worker.LoadOptions{Limit: spec.LoadLimit, Memory: spec.Command.Limits.Memory, PID: proc.PID()},
+		Gone: proc.Gone(), Near: spec.Command.Near,
+		Load: worker.LoadOptions{Limit: spec.LoadLimit, Memory: spec.Command.Limits.Memory, PID: proc.PID()},
 	})
 	if err != nil {
 		s.proc.Kill()

@@ -72,6 +72,9 @@ const (
 	MaxBody = 1 << 30
 	// InlineSegment in a tensor entry says that the data is in the frame.
 	InlineSegment = 0xFFFFFFFF
+	// NearSegment in a tensor entry says that the data lies where the sender of the request
+	// wants it: the offset is a number of package near, for a worker in the server's process.
+	NearSegment = 0xFFFFFFFE
 	// namedIndex in a tensor entry says that the tensor's name follows.
 	namedIndex = 0xFFFF
 )
