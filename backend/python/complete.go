@@ -7,6 +7,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/supervise"
+	"github.com/nesoserve/neso/internal/processors"
 )
 
 // Complete implements backend.Backend. The worker that ran
@@ -23,6 +24,7 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if len(cfg.Instances) > 0 {
 		name = cfg.Instances[0].Name
 	}
+	processors.GiveWay()
 	s, err := supervise.Launch(ctx, d.spec(&cfg, command, name))
 	if err != nil {
 		return nil, d.explain(command.Path, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/ratelimit"
 	"github.com/nesoserve/neso/internal/responsecache"
 	"github.com/nesoserve/neso/internal/scheduler"
@@ -145,6 +146,7 @@ type Model struct {
 // Open loads the version, creates its instances and warms them up. On error
 // everything it made is closed.
 func Open(ctx context.Context, o Options) (*Model, error) {
+	processors.GiveWay() // what led here took its time
 	c := o.Config
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

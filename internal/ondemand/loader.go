@@ -12,6 +12,7 @@ import (
 	"github.com/nesoserve/neso/internal/lifecycle"
 	"github.com/nesoserve/neso/internal/model"
 	"github.com/nesoserve/neso/internal/modelconfig"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository"
 	"github.com/nesoserve/neso/internal/residency"
 	"github.com/nesoserve/neso/internal/setting"
@@ -82,9 +83,10 @@ type Loader struct {
 
 // measure is how much memory versions had at a moment.
 type measure struct {
-	of    *model.Model // the latest of them
-	at    int64
-	bytes int64
+	of     *model.Model // the latest of them
+	at     int64
+	bytes  int64
+	traits residency.Traits // of that one
 }
 
 // known is a version as it was when it was in last.
@@ -156,7 +158,8 @@ func (l *Loader) run() {
 // turn decides once, and has done what is decided. It returns when to look again if
 // nothing happens; 0 for never.
 func (l *Loader) turn() (next int64) {
-	l.measure()
+	l.measure(l.o.Life.Residents())
+	processors.GiveWay()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := backend.Now()
@@ -164,7 +167,7 @@ func (l *Loader) turn() (next int64) {
 	in := l.o.Life.Residents()
 	residents, models := make([]residency.Resident, len(in)), make(map[string][]*model.Model, len(in))
 	for i := range in {
-		residents[i] = residency.Resident{Name: in[i].Name, Parts: in[i].Parts, Fixed: in[i].Fixed, Traits: l.traits(in[i].Models)}
+		residents[i] = residency.Resident{Name: in[i].Name, Parts: in[i].Parts, Fixed: in[i].Fixed, Traits: l.traits(&in[i])}
 		models[in[i].Name] = in[i].Models
 	}
 	l.machine.Sync(now, residents)
@@ -190,15 +193,16 @@ func (l *Loader) look(name string, models []*model.Model) residency.Look {
 
 // measure looks how much memory the models have. Backends are asked, so that it is not
 // done under the lock.
-func (l *Loader) measure() {
-	now, there := backend.Now(), map[string]bool{}
-	for _, r := range l.o.Life.Residents() {
+func (l *Loader) measure(in []lifecycle.Resident) {
+	now, there := backend.Now(), make(map[string]bool, len(in))
+	for i := range in {
+		r := &in[i]
 		there[r.Name] = true
 		latest := r.Models[len(r.Models)-1]
 		if old := l.measured[r.Name]; old.of == latest && now-old.at < int64(remeasure) {
 			continue
 		}
-		n := measure{of: latest, at: now}
+		n := measure{of: latest, at: now, traits: l.traitsOf(latest.Config())}
 		for _, m := range r.Models {
 			n.bytes += int64(m.HostMemory())
 		}
@@ -212,8 +216,12 @@ func (l *Loader) measure() {
 }
 
 // traits are those of the latest version.
-func (l *Loader) traits(models []*model.Model) residency.Traits {
-	return l.traitsOf(models[len(models)-1].Config())
+func (l *Loader) traits(r *lifecycle.Resident) residency.Traits {
+	latest := r.Models[len(r.Models)-1]
+	if known := l.measured[r.Name]; known.of == latest {
+		return known.traits
+	}
+	return l.traitsOf(latest.Config())
 }
 
 func (l *Loader) traitsOf(c *modelconfig.Config) residency.Traits {

@@ -13,6 +13,8 @@
 // for as long as files are read, [Keep] for good once there are calls into C
 // libraries. [Count] is how many there are, whatever is used at the moment.
 //
+// [GiveWay] lets others have the core.
+//
 // [Affinity] keeps threads to some of the processors.
 //
 // Open follow.go for the rules.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/repository/agent"
 	"github.com/nesoserve/neso/internal/repository/source"
 	"github.com/nesoserve/neso/internal/repository/source/memory"
@@ -63,6 +64,7 @@ type Snapshot struct {
 // Every other error than a bad name is a failure to poll; see Incomplete.
 func (r *Repository) Read(ctx context.Context, model, config string, files map[string][]byte, log *slog.Logger) (*Snapshot, error) {
 	return r.read(ctx, model, config, files, log, func(s *Snapshot) error {
+		processors.GiveWay() // all the directories have been read
 		if config != "" {
 			s.Config = []byte(config)
 		} else if err := s.readConfig(r.o.ConfigName); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/procfs"
 )
 
@@ -39,6 +40,8 @@ const (
 	// sweepTime bounds how long the end of the worker waits for processes that fork
 	// faster than they are killed.
 	sweepTime = 5 * time.Second
+	// lookPart is how many processes are looked at in one go, in some 50 µs.
+	lookPart = 32
 	// sweepGone bounds how long a look counts as not clean because a process was
 	// listed and had ended before its mark was read. On a busy machine processes of
 	// others end so too.
@@ -101,7 +104,10 @@ func (b *sweeper) look() (marked, gone bool) {
 		}
 	}
 	slices.Reverse(fresh) // numbers rise
-	for _, pid := range append(fresh, known...) {
+	for i, pid := range append(fresh, known...) {
+		if i%lookPart == 0 {
+			processors.GiveWay()
+		}
 		switch b.one(pid) {
 		case found:
 			marked = true
