@@ -165,6 +165,13 @@ def test_hints_fail_no_model(client):
         model="vllm_engine", input="x", reasoning={"effort": "low"}, text={"verbosity": "low"}, parallel_tool_calls=True
     )
     assert r.reasoning.effort == "low" and r.text.verbosity == "low" and r.parallel_tool_calls
+    # Where one is given twice, in the form of the route and in that of chats, it is one parameter.
+    r = client.responses.create(
+        model="plain_text", input="x", reasoning={"effort": "low"}, text={"verbosity": "low"},
+        extra_body={"verbosity": "high", "reasoning_effort": "high"},
+    )  # fmt: skip
+    assert r.output_text.count("verbosity") == 1
+    assert json.loads(r.output_text)["parameters"] == {"reasoning_effort": "low", "verbosity": "low"}
     r = client.chat.completions.create(model="plain_text", messages=said("x"), reasoning_effort="low")
     assert json.loads(r.choices[0].message.content)["parameters"] == {"reasoning_effort": "low"}
 

@@ -193,10 +193,8 @@ func (r *Request) readFormat(b body) *Error {
 			return err
 		}
 		v = text.Format
-		if text.Verbosity != nil {
-			if err := r.hint("verbosity", text.Verbosity); err != nil {
-				return err
-			}
+		if err := r.hint("verbosity", text.Verbosity); err != nil {
+			return err
 		}
 	}
 	if len(v) == 0 || string(v) == "null" {
