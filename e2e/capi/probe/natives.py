@@ -125,4 +125,4 @@ def native_flags(lib: Library, home) -> None:
     each(lib, home, ask)
 
 
-STORIES = [native_outputs, native_preferences, native_pieces, native_responses]
+STORIES = [native_outputs, native_preferences, native_pieces, native_responses, native_flags]

@@ -155,7 +155,7 @@ func (l *line) request(r *Request, b *batch, block *wire.RequestBlock, body []by
 	tables := &l.served.Tables
 	r.handle, r.batch, r.allowed = block.Handle, b, l.served.Window
 	r.ID, r.BatchSize, r.Timeout, r.Priority = string(block.ID), int(block.BatchSize), block.Timeout, block.Priority
-	r.Flags, r.Trace, r.Requested = backend.Flags(block.Flags&3), string(block.Trace), tables.Outputs
+	r.Flags, r.Trace, r.Requested = block.RequestFlags(), string(block.Trace), tables.Outputs
 	r.Correlation = backend.CorrelationID{Number: block.Correlation, Text: string(block.CorrelationText)}
 	var err error
 	if r.Parameters, err = wire.ParseParameters(block.Parameters); err != nil {

@@ -51,7 +51,7 @@ func Request(h wire.Header, decoded *wire.InferCall) (*backend.Request, error) {
 	req := &backend.Request{
 		ID: string(r.ID), ModelName: string(decoded.Model), ModelVersion: decoded.Version,
 		Correlation: backend.CorrelationID{Number: r.Correlation, Text: string(r.CorrelationText)},
-		Flags:       backend.Flags(r.Flags & 3), Priority: r.Priority, Timeout: r.Timeout,
+		Flags:       r.RequestFlags(), Priority: r.Priority, Timeout: r.Timeout,
 		Parameters: params, BatchSize: int(r.BatchSize), Trace: string(r.Trace),
 	}
 	for _, name := range decoded.Requested {

@@ -64,7 +64,7 @@ func (e *Encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.R
 	if len(r.Inputs) >= 1<<16 {
 		return dst, backend.Errorf(backend.InvalidArg, "a request may have at most 65535 inputs")
 	}
-	flags, requested := uint32(r.Flags)&3, 0
+	flags, requested := packFlags(r.Flags), 0
 	if tables != nil && !tables.allOutputs(r.Requested) {
 		flags |= flagRequested
 		for _, name := range r.Requested {
@@ -141,6 +141,13 @@ type RequestBlock struct {
 	Inputs                                 []Entry
 }
 
+// packFlags makes room for flagRequested: what means nothing to the server is moved up by a
+// bit, by which the highest one is lost.
+func packFlags(f backend.Flags) uint32 { return uint32(f)&3 | uint32(f)>>2<<3 }
+
+// RequestFlags are the flags of the request itself.
+func (r *RequestBlock) RequestFlags() backend.Flags { return backend.Flags(r.Flags&3 | r.Flags>>3<<2) }
+
 // OnlyRequested reports whether only the outputs of Requested are wanted.
 func (r *RequestBlock) OnlyRequested() bool { return r.Flags&flagRequested != 0 }
 
@@ -154,9 +161,6 @@ func (c *Cursor) requestBlock() (r RequestBlock, inline bool) {
 	r.Handle, r.Correlation, r.Timeout, r.Priority = le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:])
 	r.Flags, r.BatchSize = le.Uint32(b[32:]), le.Uint32(b[36:])
 	inputs, requested := int(le.Uint16(b[40:])), int(le.Uint16(b[42:]))
-	if r.Flags&^7 != 0 {
-		c.Fail("flags", start+32, "0x%X has unknown bits", r.Flags)
-	}
 	if requested > 0 && !r.OnlyRequested() {
 		c.Fail("requested", start+42, "%d without the flag", requested)
 	}
