@@ -129,6 +129,7 @@ func TRITONSERVER_ServerModelBatchProperties(h, name C.uintptr_t, version C.int6
 
 //export TRITONSERVER_ServerModelTransactionProperties
 func TRITONSERVER_ServerModelTransactionProperties(h, name C.uintptr_t, version C.int64_t, flags, reserved C.uintptr_t) C.uintptr_t {
+	object.Set(uintptr(flags), C.uint32_t(0)) // as the peer does, whatever comes of the call
 	return properties(h, name, version, flags, reserved, func(f *modelFacts) C.uint32_t {
 		if f.Policy.Decoupled {
 			return 2
@@ -141,6 +142,7 @@ func properties(h, name C.uintptr_t, version C.int64_t, flags, reserved C.uintpt
 	if name == 0 || flags == 0 {
 		return C.uintptr_t(object.Null("the model's name and the place for the flags"))
 	}
+	object.Set(uintptr(reserved), uintptr(0))
 	return ask(h, func(s *server) error {
 		model := object.String(uintptr(name))
 		f, err := s.facts(model, int64(version))
@@ -148,7 +150,6 @@ func properties(h, name C.uintptr_t, version C.int64_t, flags, reserved C.uintpt
 			return missed(s, model, int64(version), err)
 		}
 		object.Set(uintptr(flags), of(f))
-		object.Set(uintptr(reserved), uintptr(0))
 		return nil
 	})
 }

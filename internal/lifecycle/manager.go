@@ -290,11 +290,11 @@ func (m *Manager) Explain(name string, version int64) *backend.Error {
 	e := m.models.entries[m.models.key(name)]
 	switch {
 	case e == nil || e.unread:
-		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' is not found", name)
+		return backend.Errorf(m.models.repository.Unknown(), "Request for unknown model: '%s' is not found", name)
 	case version == -1:
 		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' has no available versions", name)
 	case e.versions[version] == nil:
-		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' version %d is not found", name, version)
+		return backend.Errorf(backend.NotFound, "Request for unknown model: '%s' version %d is not found", m.models.key(name), version)
 	default:
 		return backend.Errorf(backend.Unavailable, "Request for unknown model: '%s' version %d is not at ready state", name, version)
 	}

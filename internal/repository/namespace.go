@@ -23,6 +23,15 @@ func (r *Repository) key(s source.Source, model string) string {
 // Namespacing reports whether models of one name may be in several repositories.
 func (r *Repository) Namespacing() bool { return r.o.Namespacing }
 
+// Unknown is the code of the error for a model that is not known, as with the peer. A nil
+// Repository knows no namespaces.
+func (r *Repository) Unknown() backend.Code {
+	if r != nil && r.Namespacing() {
+		return backend.InvalidArg
+	}
+	return backend.NotFound
+}
+
 // Split takes a key apart. The namespace is empty without namespacing, and for
 // what is no key.
 func (r *Repository) Split(key string) (namespace, model string) {

@@ -360,4 +360,28 @@ def two(lib: Library, home) -> None:
     second.__exit__()
 
 
-STORIES = [documents, control, repositories, modes, started, stopped, two]
+def unknown(lib: Library, home) -> None:
+    """Models that are not there, and what stands where the answer would, with and without namespaces."""
+    names = ("none", "echo", "/other::echo", "::echo", "echo::")
+    for namespaces in (False, True):
+        with Server(lib, home / "models", "echo", ModelNamespacing=namespaces) as s:
+            for name, version in ((n, v) for n in names for v in ((-1, 7) if n == "echo" else (-1,))):
+                which = f"{'namespaces' if namespaces else 'none'}: {name!r} {version}"
+                for what in ("Batch", "Transaction"):
+                    flags, reserved = c.c_uint32(99), P(9)
+                    answer = lib.error(
+                        lib(f"ServerModel{what}Properties", s, name, version, c.byref(flags), c.byref(reserved))
+                    )
+                    lib.say(f"{which}: {what}", f"{answer} flags={flags.value} reserved={reserved.value}")
+                request, message = P(9), P(9)
+                answer = lib.error(lib("InferenceRequestNew", c.byref(request), s, name, version))
+                lib.say(f"{which}: request", f"{answer} {'untouched' if request.value == 9 else 'made'}")
+                answer = lib.error(lib("ServerModelMetadata", s, name, version, c.byref(message)))
+                lib.say(f"{which}: metadata", f"{answer} {'untouched' if message.value == 9 else 'made'}")
+                if answer == "ok":  # else a request that is kept holds up the stop
+                    lib.must("InferenceRequestDelete", request)
+                    lib.must("MessageDelete", message)
+                lib.get(f"{which}: ready", "ServerModelIsReady", s, name, version, kind=c.c_bool)
+
+
+STORIES = [documents, unknown, control, repositories, modes, started, stopped, two]
