@@ -208,4 +208,7 @@ type ResponseCache struct {
 	// Settings are those of --cache-config: "size" in bytes for "local"; "host",
 	// "port" and more for "redis", see docs/models/response-cache.md.
 	Settings map[string]string
+	// Text is what a library is given in place of Settings, which are given as JSON;
+	// empty means those.
+	Text string
 }

@@ -223,17 +223,21 @@ func TRITONSERVER_ServerLoadModelWithParameters(h, name, parameters C.uintptr_t,
 	if name == 0 || !ok {
 		return C.uintptr_t(object.Null("the model's name and its parameters"))
 	}
-	config, files, empty := "", map[string][]byte{}, false
+	config, files, said, empty := "", map[string][]byte{}, false, false // of what comes twice the first counts
 	for _, p := range list {
 		switch v := p.Value.(type) {
 		case string:
 			if p.Name == "config" {
-				config, empty = v, v == ""
+				if !said {
+					config, said, empty = v, true, v == ""
+				}
 				continue
 			}
 		case []byte:
 			if path, isFile := strings.CutPrefix(p.Name, "file:"); isFile {
-				files[path] = v
+				if _, there := files[path]; !there {
+					files[path] = v
+				}
 				continue
 			}
 		}

@@ -22,7 +22,7 @@ type serverOptions struct {
 	mu       sync.Mutex
 	server   neso.Server
 	metrics  bool
-	caches   map[string]map[string]string // by name
+	caches   map[string]neso.ResponseCache // by name
 	cacheDir string
 	exit     time.Duration
 }
@@ -75,7 +75,7 @@ func TRITONSERVER_ServerOptionsNew(made C.uintptr_t) C.uintptr_t {
 			ControlMode: "poll", DisableAutoComplete: true, GPU: neso.GPU{MinComputeCapability: 6}, ModelLoads: "always",
 			BackendSettings: map[string]map[string]string{}, HostPolicies: map[string]map[string]string{},
 		},
-		metrics: true, caches: map[string]map[string]string{}, exit: defaultExit,
+		metrics: true, caches: map[string]neso.ResponseCache{}, exit: defaultExit,
 	}
 	object.Set(uintptr(made), uintptr(optionSets.New(o)))
 	return 0

@@ -8,8 +8,8 @@ import "C"
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/nesoserve/neso"
 	"github.com/nesoserve/neso/backend"
@@ -23,7 +23,9 @@ import (
 func TRITONSERVER_ServerOptionsSetResponseCacheByteSize(h C.uintptr_t, size C.uint64_t) C.uintptr_t {
 	return setValue(h, func(o *serverOptions) {
 		if size > 0 { // none, as by default
-			o.caches["local"] = map[string]string{"size": strconv.FormatUint(uint64(size), 10)}
+			o.caches["local"] = neso.ResponseCache{
+				Name: "local", Settings: map[string]string{"size": strconv.FormatUint(uint64(size), 10)},
+			}
 		}
 	})
 }
@@ -33,14 +35,21 @@ func TRITONSERVER_ServerOptionsSetCacheConfig(h, name, config C.uintptr_t) C.uin
 	if name == 0 || config == 0 {
 		return C.uintptr_t(object.Null("cache name and configuration"))
 	}
+	c := neso.ResponseCache{Text: object.String(uintptr(config)), Settings: map[string]string{}}
 	// What cannot be read is said by the start of the server.
-	values := map[string]any{}
-	_ = json.Unmarshal([]byte(object.String(uintptr(config))), &values)
-	settings := map[string]string{}
+	values := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(c.Text), &values)
 	for k, v := range values {
-		settings[k] = fmt.Sprint(v)
+		var text string
+		if json.Unmarshal(v, &text) != nil {
+			text = string(v) // {"size": 1048576} is good too
+		}
+		c.Settings[k] = text
 	}
-	return setText(h, name, "cache name", func(o *serverOptions, v string) { o.caches[v] = settings })
+	return setText(h, name, "cache name", func(o *serverOptions, v string) {
+		c.Name = v
+		o.caches[v] = c
+	})
 }
 
 //export TRITONSERVER_ServerOptionsSetCacheDirectory
@@ -73,11 +82,13 @@ func TRITONSERVER_ServerOptionsSetMetricsConfig(h, name, setting, value C.uintpt
 	if setting == 0 || value == 0 {
 		return C.uintptr_t(object.Null("setting and value"))
 	}
-	line := object.String(uintptr(setting)) + "=" + object.String(uintptr(value))
-	if family := object.String(uintptr(name)); family != "" {
-		line = family + "," + line
-	}
-	return setValue(h, func(o *serverOptions) { o.server.Metrics.Config = append(o.server.Metrics.Config, line) })
+	s, v := object.String(uintptr(setting)), object.String(uintptr(value))
+	return setValue(h, func(o *serverOptions) {
+		// No metric has settings of its own: there they are taken, and read by nobody.
+		if object.String(uintptr(name)) == "" && s != "" && v != "" && !strings.ContainsAny(s, ",=") {
+			o.server.Metrics.Config = append(o.server.Metrics.Config, s+"="+v)
+		}
+	})
 }
 
 //export TRITONSERVER_ServerOptionsSetBackendDirectory

@@ -192,8 +192,12 @@ func (o *serverOptions) build() (*server, error) {
 	s.own.Metrics.Custom = customMetrics
 	// Bounded by what stop passes to CloseWithin; see there.
 	s.exit.Store(int64(o.exit))
-	for name, settings := range o.caches {
-		s.own.ResponseCache = neso.ResponseCache{Name: name, Directory: o.cacheDir, Settings: maps.Clone(settings)}
+	for _, c := range o.caches {
+		if c.Name == "" { // which would mean no cache
+			return nil, backend.Errorf(backend.InvalidArg, "unable to find 'libtritoncache_.so' for cache. Searched: %s", o.cacheDir)
+		}
+		s.own.ResponseCache = c
+		s.own.ResponseCache.Directory, s.own.ResponseCache.Settings = o.cacheDir, maps.Clone(c.Settings)
 	}
 	with := all.Options{
 		Python: environment("NESO_PYTHON"), WorkerBinary: workerBinary(), NativeHost: nativeHost(), NativeHere: native.Here,

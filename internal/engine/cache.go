@@ -12,8 +12,8 @@ func (e *Engine) openCache() error {
 		return nil
 	}
 	store, err := responsecache.Open(context.Background(), responsecache.Options{
-		Name: e.o.Cache, Settings: e.o.CacheSettings, Directory: e.o.CacheLibraries, Libraries: e.o.Libraries, Allocator: e.o.Allocator,
-		Host: &host{e}, Logger: e.log, Words: e.o.Words,
+		Name: e.o.Cache, Settings: e.o.CacheSettings, Text: e.o.CacheText, Directory: e.o.CacheLibraries, Libraries: e.o.Libraries,
+		Allocator: e.o.Allocator, Host: &host{e}, Logger: e.log, Words: e.o.Words,
 	})
 	e.cache = store
 	return err

@@ -60,6 +60,8 @@ type Options struct {
 	// CacheLibraries, and CacheSettings what --cache-config says to it; empty means none.
 	Cache, CacheLibraries string
 	CacheSettings         map[string]string
+	// CacheText is what a library is told in place of CacheSettings; empty means those.
+	CacheText string
 	// SharedMemory says which clients may share memory with the server.
 	SharedMemory shm.Options
 	// Customs takes the metrics that backends publish; nil means one that nobody

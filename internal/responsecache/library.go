@@ -54,12 +54,14 @@ func openLibrary(ctx context.Context, o Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Settings == nil {
-		o.Settings = map[string]string{}
-	}
-	config, err := json.Marshal(o.Settings)
-	if err != nil {
-		return nil, err
+	config := []byte(o.Text)
+	if o.Text == "" {
+		if o.Settings == nil {
+			o.Settings = map[string]string{}
+		}
+		if config, err = json.Marshal(o.Settings); err != nil {
+			return nil, err
+		}
 	}
 	l := &library{}
 	of := backend.Library{Name: o.Name, Path: path, Logger: o.Logger, Host: o.Host}

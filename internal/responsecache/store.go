@@ -62,6 +62,8 @@ type Options struct {
 	// --cache-config.
 	Name     string
 	Settings map[string]string
+	// Text is what a library is told in place of Settings; empty means those.
+	Text string
 	// Directory is where libraries of caches lie, and Libraries runs them; nil where
 	// the server cannot.
 	Directory string
