@@ -171,7 +171,9 @@ func ParseConfig(options []string) (c Config, warnings []string, err error) {
 				}
 				quantiles[quantile] = epsilon
 			}
-			c.Quantiles = quantiles
+			if len(quantiles) > 0 { // else there is none, and the default ones stay
+				c.Quantiles = quantiles
+			}
 		}
 	}
 	if c.NoVersions && c.SummaryLatencies {

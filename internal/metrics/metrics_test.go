@@ -188,6 +188,19 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	}
 }
 
+// TestFormatValue: as the C++ library of Triton's prints numbers.
+func TestFormatValue(t *testing.T) {
+	for v, want := range map[float64]string{
+		1: "1", math.Copysign(0, -1): "-0", 0.1: "0.1", 0.1 + 0.2: "0.3", 1e-7: "1e-07", 1234567.125: "1234567.125", 1e15: "1000000000000000",
+		1e16: "1e+16", 9007199254740992: "9007199254740992", 1.0 / 3: "0.3333333333333333", 1e300: "1e+300",
+		math.Inf(1): "+Inf", math.Inf(-1): "-Inf",
+	} {
+		if got := formatValue(v); got != want {
+			t.Errorf("%g: %s, want %s", v, got, want)
+		}
+	}
+}
+
 func TestParseConfig(t *testing.T) {
 	for _, bad := range []string{"x", "=x", "x=", "a,b=c"} {
 		if _, _, err := ParseConfig([]string{bad}); err == nil || err.Error() != "--metrics-config option format is <setting>=<value>. Got "+bad {
@@ -197,6 +210,10 @@ func TestParseConfig(t *testing.T) {
 	c, warnings, err := ParseConfig([]string{"summary_quantiles=0.5:0.1,nope,2:1", "unknown=1", "counter_latencies=maybe"})
 	if err != nil || len(warnings) != 2 || len(c.Quantiles) != 1 || !c.CounterLatencies {
 		t.Errorf("%+v %v %v", c, warnings, err)
+	}
+	c, _, err = ParseConfig([]string{"summary_quantiles=nope"})
+	if err != nil || len(c.Quantiles) != 5 {
+		t.Errorf("%+v %v", c, err)
 	}
 	// Triton reads as much of a number as is one.
 	c, warnings, err = ParseConfig([]string{"summary_quantiles=0.1:0.0.1,0.7:0.01x"})

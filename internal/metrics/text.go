@@ -123,7 +123,8 @@ func appendSample(b []byte, name string, m *dto.Metric, extra, extraValue string
 	return append(b, '\n')
 }
 
-// formatValue prints whole numbers without a decimal point or exponent.
+// formatValue prints 16 digits, as the peer does: whole numbers below 1e16 have neither
+// a decimal point nor an exponent.
 func formatValue(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -132,9 +133,7 @@ func formatValue(v float64) string {
 		return "+Inf"
 	case math.IsInf(v, -1):
 		return "-Inf"
-	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
-		return strconv.FormatInt(int64(v), 10)
 	default:
-		return strconv.FormatFloat(v, 'g', -1, 64)
+		return strconv.FormatFloat(v, 'g', 16, 64)
 	}
 }
