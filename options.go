@@ -23,7 +23,7 @@ func (s *Server) engineOptions(r *running, config metrics.Config) engine.Options
 	o.ConfigName, o.Readable, o.Namespacing = s.ModelConfigName, s.ReadableModelFiles, s.ModelNamespacing
 	o.ExitOnError, o.StrictReadiness = !s.KeepGoing, !s.LooseReadiness
 	o.Cache, o.CacheSettings, o.CacheLibraries = s.ResponseCache.Name, s.ResponseCache.Settings, s.ResponseCache.Directory
-	o.CacheText = s.ResponseCache.Text
+	o.CacheText, o.Followers = s.ResponseCache.Text, &r.followers
 	o.RefuseFiles, o.RefuseModels = s.RefuseModelFiles, s.refuseModelLoads()
 	o.Customs, o.Documents, o.Allocator, o.Tracer, o.Logger = r.customs, s.document, r.pool, r.tracer, r.log
 	return o

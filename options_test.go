@@ -28,6 +28,7 @@ func TestOptionsAreHandedOn(t *testing.T) {
 	s.ModelLoads = "never" // a word that means something
 	s.Libraries = struct{ backend.Libraries }{}
 	r := &running{customs: metrics.NewCustoms(), pool: memory.New(memory.Options{}), tracer: &tracing.Tracer{}, log: slog.Default()}
+	r.followers.live = map[string]*followed{"x": {}}
 	all, none := s.engineOptions(r, metrics.Config{}), (&Server{}).engineOptions(&running{}, metrics.Config{})
 	missing(reflect.ValueOf(all), reflect.ValueOf(none), func(name string) {
 		if !slices.Contains(elsewhere, name) {

@@ -30,15 +30,16 @@ const defaultExitTimeout = 30 * time.Second
 
 // running is what Start made; Close ends it.
 type running struct {
-	log     *slog.Logger
-	pool    *memory.Pool
-	limiter *ratelimit.Limiter // nil without
-	gpus    *gpu.Driver        // nil without
-	tracer  *tracing.Tracer
-	customs *metrics.Customs
-	engine  *engine.Engine
-	api     *httpapi.Server
-	metrics *metrics.Metrics
+	log       *slog.Logger
+	pool      *memory.Pool
+	limiter   *ratelimit.Limiter // nil without
+	gpus      *gpu.Driver        // nil without
+	tracer    *tracing.Tracer
+	followers followers
+	customs   *metrics.Customs
+	engine    *engine.Engine
+	api       *httpapi.Server
+	metrics   *metrics.Metrics
 
 	guard *auth.Guard // nil without keys
 

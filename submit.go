@@ -2,8 +2,6 @@ package neso
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -36,12 +34,17 @@ type Sender interface {
 // Follower sees a request, and those that serve it, pass through the server. Its
 // methods are called from several goroutines, but for one request in turn.
 type Follower interface {
+	// Number is that of the request among all that are followed: requests that the model
+	// sends with what it was given are told from others by it.
+	Number() uint64
 	// Begin is called first, with a timestamp of backend.Now. It returns what the model
-	// is given to tell others where its requests belong.
+	// is told of the program's own trace; "" for nothing.
 	Begin(model string, version int64, id string, start int64) (propagated string)
-	// Queue is called before the request waits for the model, with inputs that are
-	// borrowed. One that the response cache answers need not come to it.
+	// Queue is called before the request waits for the model, or is looked up in the
+	// response cache, with inputs that are borrowed.
 	Queue(at int64, inputs []tensor.Tensor)
+	// Note is called when the model has reported something, at a moment of backend.Now.
+	Note(at int64, activity string)
 	// Outputs are those of a response of a request that serves the one that was sent,
 	// borrowed. The Receiver has those of that one.
 	Outputs(outputs []tensor.Tensor)
@@ -75,7 +78,7 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 		r.Sender, r.TakesDevice = sender, takesOwn
 	}
 	if follow != nil {
-		sink.followed = &followed{to: follow, sent: true}
+		sink.followed = &followed{to: follow, sent: true, among: &s.running.followers}
 		r.Timeline = sink.followed
 	}
 	if trace != nil {
@@ -122,55 +125,4 @@ func (s *submitted) ReleaseBuffer(*tensor.Buffer) {
 	if s.answered { // else the request has been refused
 		s.to.Released()
 	}
-}
-
-// followed is the timeline of a request with a follower. The request is its answerer's
-// when it is called.
-type followed struct {
-	to       Follower
-	sent     bool    // it is the request that Submit has sent, whose end comes with its last response
-	moments  Moments // of that one
-	ended    sync.Once
-	composed atomic.Bool // an ensemble, which computes in its steps only
-}
-
-func (f *followed) Begin(r *infer.Request) {
-	r.Trace = f.to.Begin(r.ModelName, r.ModelVersion, r.ID, r.Times.Start)
-}
-
-func (f *followed) Queue(r *infer.Request) { f.to.Queue(backend.Now(), r.Inputs) }
-
-func (f *followed) Answer(r *infer.Request, resp *backend.Response) {
-	if r.Times.Steps != nil {
-		f.composed.Store(true)
-	}
-	if resp != nil && resp.Err == nil && !f.sent && !f.composed.Load() {
-		f.to.Outputs(resp.Outputs)
-	}
-}
-
-func (f *followed) End(r *infer.Request, refused error) {
-	f.ended.Do(func() {
-		t := &r.Times
-		f.moments = Moments{
-			Queue: t.Queue, ComputeStart: t.ComputeStart, InputEnd: t.InputEnd, OutputStart: t.OutputStart, ComputeEnd: t.ComputeEnd, End: t.End,
-		}
-		if f.composed.Load() {
-			f.moments.ComputeStart = 0
-		}
-		if f.moments.End == 0 {
-			f.moments.End = backend.Now()
-		}
-		if !f.sent || refused != nil {
-			f.to.End(f.moments)
-		}
-	})
-}
-
-func (f *followed) Child() infer.Timeline {
-	child := f.to.Child()
-	if child == nil {
-		return nil
-	}
-	return &followed{to: child}
 }

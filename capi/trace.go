@@ -309,6 +309,12 @@ func (f *follower) Begin(model string, version int64, id string, start int64) st
 	return f.t.context
 }
 
+// Number implements neso.Follower.
+func (f *follower) Number() uint64 { return f.t.id }
+
+// Note implements neso.Follower.
+func (f *follower) Note(at int64, _ string) { f.t.at(customActivity, at) }
+
 // Queue implements neso.Follower.
 func (f *follower) Queue(at int64, inputs []tensor.Tensor) {
 	f.queued = true

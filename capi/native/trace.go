@@ -54,19 +54,29 @@ func (t *Trace) Names() (model string, version int64, request string) {
 // Propagated is what requests to other models carry to be of this trace.
 func (t *Trace) Propagated() string { return t.request.of.Trace }
 
-// Context is what a client, or a collector, knows the trace by; "" for none. A server
-// that writes to files knows its traces by number.
+// Context is what a client, a program or a collector knows the trace by; "" for none. A
+// server that writes to files knows its traces by number.
 func (t *Trace) Context() string {
-	if strings.HasPrefix(t.Propagated(), "#") {
-		return ""
+	mark, context := t.parts()
+	if mark == "" {
+		return t.Propagated()
 	}
-	return t.Propagated()
+	return context
+}
+
+// parts are the server's own mark, which begins with "#", and what a program has told
+// behind it.
+func (t *Trace) parts() (mark, context string) {
+	if mark, context, _ = strings.Cut(t.Propagated(), " "); strings.HasPrefix(mark, "#") {
+		return mark, context
+	}
+	return "", ""
 }
 
 // ID is the number of the trace, 0 for one that has none.
 func (t *Trace) ID() uint64 {
-	number, _ := strings.CutPrefix(t.Propagated(), "#")
-	id, _ := strconv.ParseUint(number, 10, 64)
+	mark, _ := t.parts()
+	id, _ := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(mark, "#"), "f"), 10, 64)
 	return id
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/deadlock"
@@ -84,7 +85,7 @@ func (h *host) infer(req *backend.Request) error {
 	if p, ok := req.Responder.(backend.Pinner); ok {
 		p.Pinned(version)
 	}
-	r.Timeline = h.e.o.Tracer.Called(req.Trace)
+	r.Timeline = h.e.called(req.Trace)
 	if err := h.e.Infer(r); err != nil {
 		leave()
 		return err
@@ -184,7 +185,13 @@ func (h *host) Ready(model string, version int64) bool {
 	return err == nil && h.e.modelReady(name, number) == nil
 }
 
-func (h *host) Activity(trace, name string, at int64) { h.e.o.Tracer.Note(trace, name, at) }
+func (h *host) Activity(trace, name string, at int64) {
+	if h.e.o.Followers != nil && strings.HasPrefix(trace, FollowerMark) {
+		h.e.o.Followers.Note(trace, name, at)
+		return
+	}
+	h.e.o.Tracer.Note(trace, name, at)
+}
 
 // Document answers what it can itself, and has the owner of the engine write the rest.
 func (h *host) Document(q backend.Question) ([]byte, error) {

@@ -76,7 +76,9 @@ type Options struct {
 	// Tracer follows the sampled requests; nil means one that never samples any.
 	// Whoever made it closes it, after the front ends.
 	Tracer *tracing.Tracer
-	Logger *slog.Logger
+	// Followers are the requests that a program in this process follows; nil means none.
+	Followers Followers
+	Logger    *slog.Logger
 }
 
 const defaultQueuedRequests = 65536

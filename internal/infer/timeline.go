@@ -9,8 +9,8 @@ type Timeline interface {
 	// Begin is called at hop 2. It sets r.Trace to what the model is given of the
 	// trace, and borrows the inputs.
 	Begin(r *Request)
-	// Queue is called at the end of hop 3, when the scheduler is handed the request: not
-	// for one that is answered without it. It borrows the inputs.
+	// Queue is called at hop 3, before the request is looked up in the response cache or
+	// the scheduler is handed it. It borrows the inputs.
 	Queue(r *Request)
 	// Answer is called with each response before it is delivered, and with nil for
 	// a mere final mark. It borrows the outputs.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // handler is the slog.Handler of a Log. Attributes and groups given with With
@@ -60,7 +61,7 @@ func (h *handler) Handle(_ context.Context, rec slog.Record) error {
 	rec.Attrs(func(a slog.Attr) bool {
 		if a.Key == sourceKey {
 			if s, ok := a.Value.Any().(source); ok {
-				at = source{filepath.Base(s.file), s.line}
+				at = source{s.file[strings.LastIndexByte(s.file, '/')+1:], s.line}
 				return true
 			}
 		}

@@ -18,6 +18,9 @@ func (m *Model) Infer(r *infer.Request) error {
 		return err
 	}
 	m.prioritize(r)
+	if r.Timeline != nil {
+		r.Timeline.Queue(r)
+	}
 	if m.cache != nil {
 		return m.inferCached(r)
 	}
@@ -26,9 +29,6 @@ func (m *Model) Infer(r *infer.Request) error {
 
 // enqueue hands the request to the scheduler.
 func (m *Model) enqueue(r *infer.Request) error {
-	if r.Timeline != nil {
-		r.Timeline.Queue(r)
-	}
 	switch {
 	case r.Detached && m.line != nil && !m.quick:
 		m.line.Add(r)

@@ -54,8 +54,11 @@ class InferenceTrace:
 
     def get_context(self) -> Optional[str]:
         """The propagation context as JSON, or None when the request is not traced."""
-        # What begins so is the server's own mark, by which it knows the trace of a request that is sent with it.
-        return None if self._context[:1] in ("", "#") else self._context
+        # What begins so is the server's own mark, by which it knows the trace of a request that is sent with it. A
+        # program that has the server in its process may have said something behind it.
+        if self._context[:1] != "#":
+            return self._context or None
+        return self._context.partition(" ")[2] or None
 
 
 def _empty(what: str, request_id: str, model_name: str) -> TritonModelException:
