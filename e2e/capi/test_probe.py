@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from libraries import backend, compile
 from nvidia import python_backend
 from test_library import LIBRARY
 
@@ -65,17 +66,27 @@ def compare(got: list[str], want: list[str], story: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
+def libs(tmp_path_factory):
+    """The libraries in C of the stories of probe/tellers.py."""
+    top = tmp_path_factory.mktemp("libs")
+    backend(top / "backends", "says", "says.c")
+    compile("caches/tells.c", top / "caches" / "tells" / "libtritoncache_tells.so")
+    return top
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory, libs):
     """Our answers to all stories, a few at a time: most of them wait for workers to start."""
     if not LIBRARY.exists():
         pytest.skip("needs `make capi`")
     top = tmp_path_factory.mktemp("probe")
+    env = {"NESO_PYTHON": sys.executable, "PROBE_LIBS": str(libs)}
     with ThreadPoolExecutor(3) as pool:
-        yield {s: pool.submit(ask, s, top / s, LIBRARY, sys.executable, NESO_PYTHON=sys.executable) for s in STORIES}
+        yield {s: pool.submit(ask, s, top / s, LIBRARY, sys.executable, **env) for s in STORIES}
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory):
+def peer(tmp_path_factory, libs):
     """Asks the peer's library."""
     top = tmp_path_factory.mktemp("peer")
     backends, env = python_backend(top)
@@ -83,7 +94,8 @@ def peer(tmp_path_factory):
     packages = library.parents[1]
     caches = packages / "pytriton" / "tritonserver" / "caches"
     python = packages.parents[2] / "bin" / "python"
-    env |= {"PROBE_BACKENDS": str(backends), "PROBE_CACHES": str(caches)}
+    shutil.copytree(libs / "backends", backends, dirs_exist_ok=True)
+    env |= {"PROBE_BACKENDS": str(backends), "PROBE_CACHES": str(caches), "PROBE_LIBS": str(libs)}
     return lambda story: ask(story, top / "homes" / story, library, python, **env)
 
 

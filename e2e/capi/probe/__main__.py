@@ -7,15 +7,21 @@ import sys
 from pathlib import Path
 
 import inferences
+import lines
 import measures
 import models
+import more_servers
 import natives
 import objects
+import pages
 import requests
 import servers
+import tellers
+import tracing
 from library import Library
 
-STORIES = {s.__name__: s for part in (objects, measures, requests, inferences, natives, servers) for s in part.STORIES}
+PARTS = (objects, measures, requests, inferences, natives, servers, tracing, tellers, pages, lines, more_servers)
+STORIES = {s.__name__: s for part in PARTS for s in part.STORIES}
 
 
 def main() -> None:
@@ -23,7 +29,7 @@ def main() -> None:
     os.environ["PROBE_HOME"] = str(home)
     models.write(home / "models")
     (home / "empty").mkdir(exist_ok=True)
-    lib = Library(path, {str(home): "HOME"})
+    lib = Library(path, {str(home): "HOME", os.environ.get("PROBE_LIBS", "LIBS"): "LIBS"})
     STORIES[story](lib, home)
     sys.stdout.flush()
     os._exit(0)  # a server of the peer's that could not be stopped would abort

@@ -49,8 +49,8 @@ def text(lib: Library, server) -> str:
 
 
 def shown(lib: Library, question, server, part: str) -> None:
-    for line in text(lib, server).splitlines():
-        if part in line:
+    for line in text(lib, server).split("\n"):
+        if line and part in line:
             lib.say(question, line)
     lib.say(question, "end")
 
@@ -193,7 +193,7 @@ def without(lib: Library, home) -> None:
 def names(lib: Library, home) -> None:
     """The families of a fresh server, without their numbers."""
     with Server(lib, home / "models", "echo", Metrics=True, CpuMetrics=False) as server:
-        found = {line.split()[2] for line in text(lib, server).splitlines() if line.startswith("# HELP nv_")}
+        found = {line.split()[2] for line in text(lib, server).split("\n") if line.startswith("# HELP nv_")}
         for name in sorted(found):
             lib.say("family", name)
 
