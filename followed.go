@@ -101,10 +101,14 @@ func (a *followers) remove(f *followed) {
 func (a *followers) Called(mark string) infer.Timeline {
 	a.mu.Lock()
 	f := a.live[mark]
+	if f != nil {
+		f.notes.Add(1) // the program's trace is there until it has a child
+	}
 	a.mu.Unlock()
 	if f == nil {
 		return nil
 	}
+	defer f.notes.Done()
 	return f.Child()
 }
 

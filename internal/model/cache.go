@@ -56,7 +56,7 @@ func (m *Model) key(r *infer.Request) (responsecache.Key, responsecache.Identity
 	defer keyScratches.Put(w)
 	w.wanted, w.order = w.wanted[:0], w.order[:0]
 	for i := range m.config.Outputs {
-		w.wanted = append(w.wanted, wants(r, &m.io, m.config.Outputs[i].Name))
+		w.wanted = append(w.wanted, m.io.asks(r, m.config.Outputs[i].Name))
 	}
 	// In the order of the configuration: a client may send them in any.
 	for i := range r.Inputs {
@@ -110,7 +110,9 @@ func (m *Model) lookUp(r *infer.Request) error {
 		}
 	}
 	x := &pending{key: key, identity: made}
-	if c.flights != nil && !r.Internal && r.Spare == 0 && c.flights.join(r, x) { // what is spare to one may be needed by another
+	// What is spare to one may be needed by another. An answer may lie in the memory of the program that has sent
+	// the request, which it is no longer told of when others have it.
+	if c.flights != nil && !r.Internal && r.Spare == 0 && r.Sender == nil && c.flights.join(r, x) {
 		return nil
 	}
 	r.Cache.Pending = x
@@ -181,7 +183,7 @@ func (m *Model) keep(r *infer.Request, x *pending, resp *backend.Response) {
 		}
 	}
 	// An answer that lacks an output would be no answer to a request that names it.
-	if c.store != nil && len(resp.Outputs) >= len(asked(r)) && (!c.store.Shared() || m.fits(r, resp.Outputs) == nil) {
+	if c.store != nil && hasAll(resp.Outputs, asked(r)) && (!c.store.Shared() || m.fits(r, resp.Outputs) == nil) {
 		from := backend.Now()
 		x.entry, x.failed = responsecache.NewEntry(resp, c.store.Largest(), c.allocator)
 		x.copied = backend.Now() - from

@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -100,12 +101,20 @@ func TestSecondRequestHits(t *testing.T) {
 
 // TestNoTwoRequestsShareAnAnswer: what the peer takes for the same.
 func TestNoTwoRequestsShareAnAnswer(t *testing.T) {
+	for _, extras := range []bool{false, true} {
+		t.Run(fmt.Sprintf("extras %t", extras), func(t *testing.T) { noTwoShareAnAnswer(t, extras) })
+	}
+}
+
+func noTwoShareAnAnswer(t *testing.T, extras bool) {
 	var runs atomic.Int64
 	c := twoOutputs()
 	c.Inputs[0].Dims = tensor.Shape{-1}
 	c.Outputs[0].Dims = tensor.Shape{-1}
 	c.Outputs[1] = modelconfig.Output{Name: "OUTPUT1", Datatype: tensor.FP32, Dims: tensor.Shape{-1}}
-	m := mustOpen(t, c, counting(&runs).driver(), use(localStore(t, "100000")))
+	s := counting(&runs)
+	s.caps.ExtraOutputs = extras
+	m := mustOpen(t, c, s.driver(), use(localStore(t, "100000")))
 	want := int64(0)
 	for name, q := range map[string]struct {
 		change func(*infer.Request)
@@ -134,6 +143,21 @@ func TestNoTwoRequestsShareAnAnswer(t *testing.T) {
 	resp, err := ask(t, m, func(r *infer.Request) { r.Requested = []string{"OUTPUT1", "OUTPUT0"} }, fp32("INPUT0", 2, 2))
 	if err != nil || runs.Load() != want {
 		t.Errorf("%v, %d runs, want %d", err, runs.Load(), want)
+	}
+	resp.Release()
+}
+
+// An output that nobody asked for is not in place of one that the answer lacks.
+func TestAnExtraOutputIsNotTheOneThatLacks(t *testing.T) {
+	s := &script{execute: func(_ context.Context, b *backend.Batch) error {
+		return b.Requests[0].Respond(&backend.Response{Outputs: []tensor.Tensor{fp32("OUTPUT1", 1)}}, true)
+	}}
+	s.caps.ExtraOutputs, s.caps.LooseOutputs = true, true
+	store := localStore(t, "100000")
+	m := mustOpen(t, twoOutputs(), s.driver(), use(store))
+	resp, err := ask(t, m, func(r *infer.Request) { r.Requested = []string{"OUTPUT0"} }, fp32("INPUT0", 2, 2))
+	if err != nil || len(resp.Outputs) != 1 || store.Numbers().Entries != 0 {
+		t.Errorf("%v, %+v, %+v", err, resp, store.Numbers())
 	}
 	resp.Release()
 }

@@ -163,6 +163,8 @@ func TestCancelledLeader(t *testing.T) {
 	}
 }
 
+type program struct{ backend.Sender }
+
 func TestWhoDoesNotJoin(t *testing.T) {
 	k := newCrowd(t)
 	sinks := []*infer.Single{k.send(t, nil)}
@@ -170,6 +172,7 @@ func TestWhoDoesNotJoin(t *testing.T) {
 		func(r *infer.Request) { r.Inputs[0] = fp32("INPUT0", 3) },
 		func(r *infer.Request) { r.Timeout = 5 },
 		func(r *infer.Request) { r.Parameters = []backend.Parameter{backend.Int("p", 1)} },
+		func(r *infer.Request) { r.Sender = program{} },                          // whose memory the answer may lie in
 		func(r *infer.Request) { r.Internal = true },                             // from a model, which may be in flight itself
 		func(r *infer.Request) { r.Requested = []string{"OUTPUT0"} },             // those that name no output may get an answer without it
 		func(r *infer.Request) { r.Requested, r.Spare = []string{"OUTPUT0"}, 1 }, // and so may the step of an ensemble that can do without

@@ -30,10 +30,10 @@ func strictOutputs(c *modelconfig.Config, o *Options) (bool, error) {
 }
 
 // CheckResponse drops outputs that the model does not have or, but with ExtraOutputs of
-// its backend, the client did not ask for, and undoes reshapes. Outputs whose bytes do not fit their own
-// datatype and shape make an error of the response; those that are not as
-// configured, or missing, only with StrictOutputs: otherwise they are counted,
-// and logged once each.
+// its backend, the client did not ask for, and undoes reshapes. Outputs whose bytes do
+// not fit their own datatype and shape make an error of the response; those that are not
+// as configured, or missing, only with StrictOutputs: otherwise they are counted, and
+// logged once each.
 func (m *Model) CheckResponse(r *infer.Request, resp *backend.Response) {
 	if r.Cache.Hit || r.Cache.Joined {
 		return
@@ -199,7 +199,12 @@ func (o *io) output(name string, guess int) *modelconfig.Output {
 // wants reports whether an output that the model has goes to the client: the request asked
 // for it, or it is an extra one and none that the server has asked for.
 func wants(r *infer.Request, o *io, name string) bool {
-	return o.wantsAll(r) || slices.Contains(asked(r), name) || o.extras && !slices.Contains(r.Requested, name)
+	return o.asks(r, name) || o.extras && !slices.Contains(r.Requested, name)
+}
+
+// asks reports whether the request asked for an output that the model has.
+func (o *io) asks(r *infer.Request, name string) bool {
+	return o.wantsAll(r) || slices.Contains(asked(r), name)
 }
 
 // asked returns the outputs that go to the client.
@@ -208,6 +213,15 @@ func asked(r *infer.Request) []string { return r.Requested[:len(r.Requested)-r.H
 // wantsAll reports whether the request named no outputs, which means all.
 func (o *io) wantsAll(r *infer.Request) bool {
 	return len(r.Requested) == len(o.requested) && len(o.requested) > 0 && &r.Requested[0] == &o.requested[0]
+}
+
+func hasAll(outputs []tensor.Tensor, names []string) bool {
+	for _, name := range names {
+		if !has(outputs, name) {
+			return false
+		}
+	}
+	return true
 }
 
 func has(outputs []tensor.Tensor, name string) bool {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/lifecycle"
-	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/residency"
 )
 
@@ -26,10 +25,7 @@ func (l *Loader) perform(a residency.Action) {
 	case residency.Load:
 		l.work.Go(func() { l.load(a.Name, a.Inside) })
 	case residency.Evict:
-		l.work.Go(func() {
-			defer processors.Hold()() // what the model's processes have left is looked for
-			l.evict(a.Name, a.Why)
-		})
+		l.work.Go(func() { l.evict(a.Name, a.Why) })
 	}
 }
 

@@ -31,9 +31,6 @@ _OTHER = 0  # SCHED_OTHER
 # How often threads and processes are looked for that others have begun meanwhile.
 _LOOKS = 8
 
-# What a look has found to bring back.
-_NOTHING, _ALONE, _SOME = range(3)
-
 
 class Aside:
     """Whether this process, and what it starts, steps aside."""
@@ -65,19 +62,19 @@ class Aside:
         if not self._usual:
             return
         for _ in range(_LOOKS):
-            if self._back() in (_NOTHING, _ALONE):
+            if not self._back():
                 break
         self._usual = 0
 
-    def _back(self) -> int:
-        """Brings back what can be seen, and says what that was."""
+    def _back(self) -> bool:
+        """Brings back what can be seen; whether there may be more by now."""
         own = _threads(os.getpid())
         if len(own) == 1 and not own[0][1]:
             # One thread, which has started nothing, as in most that are forked: it has begun none while it is here.
             found = self._read(0)
             if found is not None and found[5] == SLICE_NS:
                 self._write(0, found, self._usual)
-            return _ALONE
+            return False
         any_found, processes = False, [os.getpid()]
         for process in processes:
             for thread, children in _threads(process):
@@ -85,7 +82,7 @@ class Aside:
                 found = self._read(thread)
                 if found is not None and found[5] == SLICE_NS:
                     any_found |= self._write(thread, found, self._usual)
-        return _SOME if any_found else _NOTHING
+        return any_found
 
     def _read(self, thread: int) -> Optional[tuple[int, ...]]:
         """The attributes of a thread, 0 for this one; None where there are none, or it is of another policy."""
@@ -109,7 +106,10 @@ def _threads(process: int) -> list[tuple[int, list[int]]]:
         for thread in os.listdir(f"/proc/{process}/task"):
             try:
                 found.append(
-                    (int(thread), [int(child) for child in _text(f"/proc/{process}/task/{thread}/children").split()])
+                    (
+                        int(thread),
+                        [int(child) for child in _contents(f"/proc/{process}/task/{thread}/children").split()],
+                    )
                 )
             except OSError:  # the kernel does not tell, or the thread has ended
                 found.append((int(thread), []))
@@ -118,7 +118,7 @@ def _threads(process: int) -> list[tuple[int, list[int]]]:
     return found
 
 
-def _text(path: str) -> bytes:
+def _contents(path: str) -> bytes:
     """A file of /proc; what open makes of one costs a forked process 70 pages more."""
     parts, fd = [], os.open(path, os.O_RDONLY)
     try:

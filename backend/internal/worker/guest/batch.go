@@ -29,7 +29,7 @@ const creditBytes = 4 << 10
 func (a *Answer) cost() int {
 	size := 0
 	for i := range a.Outputs {
-		size += len(a.Outputs[i].Data)
+		size += a.Outputs[i].Size() // what lies on a GPU has no Data
 	}
 	return 1 + size/creditBytes
 }

@@ -78,12 +78,19 @@ func (g *Guest) Give(b *tensor.Buffer) *Block {
 	return &Block{guest: g, place: wire.Place{Segment: wire.NearSegment}, data: b.Bytes(), given: b}
 }
 
-// located says where the server finds the block, which is its from then on.
+// located says where the server finds the block, which is its from then on. Once the
+// connection has ended that is nowhere, and nobody has the block.
 func (k *Block) located() wire.Place {
-	if k.given != nil {
-		k.place.Offset = k.guest.near.Send(k.given)
+	if k.given == nil {
+		return k.place
 	}
-	return k.place
+	place := k.place
+	if place.Offset = k.guest.near.Send(k.given); place.Offset == 0 {
+		*k = Block{}
+	} else {
+		k.place = place
+	}
+	return place
 }
 
 // takeBack lets go of memory that was given, unless the server has it.

@@ -36,7 +36,8 @@ func (n *Near) Sender(handle uint64) backend.Sender {
 	return (*f)(handle)
 }
 
-// Send consumes a reference of b, which the server takes by the number.
+// Send consumes a reference of b, which the server takes by the number: 0, which is none's,
+// after End.
 func (n *Near) Send(b *tensor.Buffer) (number uint64) {
 	n.mu.Lock()
 	if n.ended { // the server takes nothing any more

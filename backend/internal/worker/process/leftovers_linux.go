@@ -74,6 +74,7 @@ func (p *Process) Sweep() {
 	if p.swept || p.tag == 0 {
 		return
 	}
+	defer processors.Hold()() // files are read
 	b := sweeper{p: p, others: map[int]bool{}, dead: map[int]bool{}}
 	begin := time.Now()
 	for clean := 0; clean < sweepClean; clean++ {
