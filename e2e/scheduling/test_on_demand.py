@@ -416,7 +416,7 @@ def test_a_version_that_does_not_load_leaves_those_that_were_in(tmp_path):
 
         def states(name):
             told = s.post("/v2/repository/index").json
-            return {m["version"]: (m["state"], m["reason"]) for m in told if m["name"] == name}
+            return {m["version"]: (m["state"], m.get("reason", "")) for m in told if m["name"] == name}
 
         def out(name):
             return until(lambda: states(name)["1"] == ("UNAVAILABLE", "evicted: idle"))

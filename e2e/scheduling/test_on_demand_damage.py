@@ -12,7 +12,7 @@ BROKEN = 'raise RuntimeError("no weights")'
 
 def states(server, name):
     told = server.post("/v2/repository/index").json
-    return {m["version"]: (m["state"], m["reason"]) for m in told if m["name"] == name}
+    return {m["version"]: (m["state"], m.get("reason", "")) for m in told if m["name"] == name}
 
 
 def out(server, *names):
