@@ -97,14 +97,21 @@ func (a *followers) remove(f *followed) {
 	}
 }
 
-// Called implements engine.Followers.
-func (a *followers) Called(mark string) infer.Timeline {
+// find returns the request of a mark, nil for none. The program's trace is there until
+// the caller has called notes.Done.
+func (a *followers) find(mark string) *followed {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	f := a.live[mark]
 	if f != nil {
-		f.notes.Add(1) // the program's trace is there until it has a child
+		f.notes.Add(1)
 	}
-	a.mu.Unlock()
+	return f
+}
+
+// Called implements engine.Followers.
+func (a *followers) Called(mark string) infer.Timeline {
+	f := a.find(mark)
 	if f == nil {
 		return nil
 	}
@@ -114,13 +121,7 @@ func (a *followers) Called(mark string) infer.Timeline {
 
 // Note implements engine.Followers.
 func (a *followers) Note(mark, activity string, at int64) {
-	a.mu.Lock()
-	f := a.live[mark]
-	if f != nil {
-		f.notes.Add(1) // the program's trace is there until they are
-	}
-	a.mu.Unlock()
-	if f != nil {
+	if f := a.find(mark); f != nil {
 		defer f.notes.Done()
 		f.to.Note(at, activity)
 	}

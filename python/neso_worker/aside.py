@@ -105,12 +105,8 @@ def _threads(process: int) -> list[tuple[int, list[int]]]:
     try:
         for thread in os.listdir(f"/proc/{process}/task"):
             try:
-                found.append(
-                    (
-                        int(thread),
-                        [int(child) for child in _contents(f"/proc/{process}/task/{thread}/children").split()],
-                    )
-                )
+                children = _contents(f"/proc/{process}/task/{thread}/children").split()
+                found.append((int(thread), list(map(int, children))))
             except OSError:  # the kernel does not tell, or the thread has ended
                 found.append((int(thread), []))
     except OSError:

@@ -150,13 +150,9 @@ class Zygote:
         the time slice a tenth fewer page faults until a child serves.
         """
         for _ in range(_REHEARSALS):
-            here, there = [], []
-            for _ in range(2):
-                pair = socket.socketpair()
-                here.append(pair[0])
-                there.append(pair[1])
-            worker.Worker(here[0], here[1], self._aside)
-            for end in here + there:
+            control, descriptors = socket.socketpair(), socket.socketpair()
+            worker.Worker(control[0], descriptors[0], self._aside)
+            for end in control + descriptors:
                 end.close()
 
     def _end(self) -> None:

@@ -185,8 +185,8 @@ class Call:
             f" type={memory.value} id={identity.value} own={user.value}"
         )
 
-    def bytes(self, i: int = 0) -> str:
-        """The elements of a BYTES output of the first response, or its error."""
+    def content(self, i: int) -> bytes | str:
+        """The memory of an output of the first response, or what came in its place."""
         response = next((r for r, _, _ in self.responses if r), None)
         if response is None:
             return "no response"
@@ -194,7 +194,13 @@ class Call:
             return self.shown(response)
         out = (c.c_char_p(), c.c_int(), c.POINTER(I64)(), U64(), P(), c.c_size_t(), c.c_int(), I64(), P())
         self.lib.must("InferenceResponseOutput", P(response), i, *[c.byref(o) for o in out])
-        data, texts = c.string_at(out[4].value, out[5].value), []
+        return c.string_at(out[4].value, out[5].value) if out[4].value else b""
+
+    def bytes(self, i: int = 0) -> str:
+        """The elements of a BYTES output, or what came in its place."""
+        data, texts = self.content(i), []
+        if isinstance(data, str):
+            return data
         while data:
             n = int.from_bytes(data[:4], "little")
             texts.append(data[4 : 4 + n].decode())
@@ -203,14 +209,8 @@ class Call:
 
     def values(self) -> list | str:
         """The elements of the first output, of INT32, or what came in its place."""
-        response = next((r for r, _, _ in self.responses if r), None)
-        if response is None:
-            return "no response"
-        if self.lib("InferenceResponseError", P(response)):
-            return self.shown(response)
-        out = (c.c_char_p(), c.c_int(), c.POINTER(I64)(), U64(), P(), c.c_size_t(), c.c_int(), I64(), P())
-        self.lib.must("InferenceResponseOutput", P(response), 0, *[c.byref(o) for o in out])
-        return list((c.c_int32 * (out[5].value // 4)).from_address(out[4].value)) if out[4].value else []
+        data = self.content(0)
+        return data if isinstance(data, str) else list(struct.unpack(f"<{len(data) // 4}i", data))
 
     def tell(self, question: str, answer: str | None = None, delete=True, events=True) -> None:
         """Writes down the whole call, after it has been sent."""

@@ -107,18 +107,7 @@ def responses(lib: Library, home) -> None:
         ExitTimeout=3,
     ) as s:
         for model in ("says", "says_streams"):
-            for what in (
-                "parameters",
-                "parameters error",
-                "parameters bare",
-                "bare",
-                "error",
-                "unknown",
-                "wordless",
-                "none",
-                "trace",
-                "log",
-            ):
+            for what in DOES:
                 if what == "none" and model == "says":
                     continue
                 call = Call(lib, s, model).input("IN0", "INT32", [2], [5, 6]).put("SetStringParameter", "do", what)
