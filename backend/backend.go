@@ -313,6 +313,10 @@ type Progress interface {
 	Waits()
 	// Begins says that the model has begun a batch for which Waits was called.
 	Begins()
+	// Recalled says that a batch that waits is not to be begun any more. It comes back,
+	// with ErrNotBegun, or has been begun already: until one of the two is known, what is
+	// executed from now on may come before it.
+	Recalled()
 	// Frees says that the instance can take another batch although Execute has not
 	// returned: the model answers later.
 	Frees()

@@ -68,7 +68,8 @@ const (
 // below: an average says on a busy machine how long others were run, and answers
 // that come together leave little ahead for the first of the next ones.
 func (s *slot) executed(ns int64) {
-	took := s.took.Load()
+	before := s.took.Load()
+	took := before
 	switch {
 	case took == 0:
 		took = min(ns, heldUp)
@@ -77,7 +78,8 @@ func (s *slot) executed(ns int64) {
 	default:
 		took -= min(took-ns, took/tookPart)
 	}
-	s.took.Store(max(took, shortest))
+	// Not after what held up others meanwhile: it counts until ten later ones were quick.
+	s.took.CompareAndSwap(before, max(took, shortest))
 }
 
 // capacity hands out room on instances, for one batch each. While nobody waits that is one

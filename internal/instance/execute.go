@@ -180,6 +180,10 @@ func (e *execution) Begins() {
 	}
 }
 
+// Recalled implements backend.Progress. A batch that is sent ahead now could overtake this
+// one, which may come back only after the one before it has ended.
+func (e *execution) Recalled() { e.slot.took.Store(heldUp) }
+
 // Frees implements backend.Progress.
 func (e *execution) Frees() {
 	if !e.isOpen {

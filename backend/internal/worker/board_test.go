@@ -21,12 +21,13 @@ import (
 )
 
 // progress notes what a batch is told, in letters.
-type progress struct{ waits, begins, frees atomic.Int32 }
+type progress struct{ waits, begins, recalled, frees atomic.Int32 }
 
-func (*progress) Taken()    {}
-func (p *progress) Waits()  { p.waits.Add(1) }
-func (p *progress) Begins() { p.begins.Add(1) }
-func (p *progress) Frees()  { p.frees.Add(1) }
+func (*progress) Taken()      {}
+func (p *progress) Waits()    { p.waits.Add(1) }
+func (p *progress) Begins()   { p.begins.Add(1) }
+func (p *progress) Recalled() { p.recalled.Add(1) }
+func (p *progress) Frees()    { p.frees.Add(1) }
 
 // line is a worker with a board and batches of one request on their way to it.
 type line struct {
@@ -175,8 +176,8 @@ func TestWhatIsNotBegunComesBack(t *testing.T) {
 		if err := l.result(i); !errors.Is(err, backend.ErrNotBegun) {
 			t.Errorf("batch %d: %v", i, err)
 		}
-		if p := l.told[i]; p.waits.Load() != 1 || p.begins.Load() != 0 {
-			t.Errorf("batch %d: waited %d times, begun %d", i, p.waits.Load(), p.begins.Load())
+		if p := l.told[i]; p.waits.Load() != 1 || p.begins.Load() != 0 || p.recalled.Load() != 1 {
+			t.Errorf("batch %d: waited %d times, begun %d, recalled %d", i, p.waits.Load(), p.begins.Load(), p.recalled.Load())
 		}
 	}
 	// A hostile worker answers it all the same, and says so twice: it is nobody's.

@@ -106,7 +106,7 @@ func (a *Batches[I]) Finished(id uint64) *Batch[I] {
 	b := a.sent[id]
 	if b != nil {
 		a.leave(b)
-		b.pipeline.next()
+		b.pipeline.next(0)
 	}
 	return b
 }
@@ -186,7 +186,11 @@ func (a *Batches[I]) Recalled(p *Pipeline[I], begun, last uint64) (list []*Batch
 // NotBegun ends a batch that the worker has not begun, so that it may go elsewhere. One
 // that was answered by its timeout has ended with that.
 func (a *Batches[I]) NotBegun(b *Batch[I]) (copies []*tensor.Buffer) {
+	first := b.pipeline.First() == b
 	a.leave(b)
+	if first {
+		b.pipeline.next(0)
+	}
 	if !b.expired {
 		b.Err = backend.ErrNotBegun
 	}
@@ -239,7 +243,7 @@ func (a *Batches[I]) Abandon(id uint64) *Batch[I] {
 		return nil
 	}
 	a.leave(b)
-	b.pipeline.next()
+	b.pipeline.next(0)
 	b.pipeline.abandoned++
 	kept := []*tensor.Buffer{}
 	keep := func(buf *tensor.Buffer) {

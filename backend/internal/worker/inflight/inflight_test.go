@@ -92,10 +92,11 @@ type told struct {
 	id uint64
 }
 
-func (*told) Taken()    {}
-func (t *told) Waits()  { t.p.say("%d waits", t.id) }
-func (t *told) Begins() { t.p.say("%d begins", t.id) }
-func (t *told) Frees()  { t.p.say("%d makes room", t.id) }
+func (*told) Taken()      {}
+func (t *told) Waits()    { t.p.say("%d waits", t.id) }
+func (t *told) Begins()   { t.p.say("%d begins", t.id) }
+func (t *told) Recalled() { t.p.say("%d is recalled", t.id) }
+func (t *told) Frees()    { t.p.say("%d makes room", t.id) }
 
 // client is who asks; it may cease to wait.
 type client struct{ gone bool }

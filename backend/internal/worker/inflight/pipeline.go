@@ -80,8 +80,8 @@ func (p *Pipeline[I]) Begun(last uint64) {
 // frees notes that the worker can take another batch although b has not ended: its
 // model answers later.
 func (p *Pipeline[I]) frees(b *Batch[I]) {
-	if at := slices.Index(p.batches, b); at >= 0 && at+1 < len(p.batches) {
-		p.batches[at+1].begins()
+	if at := slices.Index(p.batches, b); at >= 0 {
+		p.next(at + 1)
 	}
 	if progress := b.Batch.Progress; progress != nil {
 		progress.Frees()
@@ -133,6 +133,11 @@ func (p *Pipeline[I]) Recall() (last uint64) {
 		return 0
 	}
 	p.recalled = p.batches[len(p.batches)-1].ID
+	for _, b := range p.batches {
+		if b.waits {
+			b.Batch.Progress.Recalled()
+		}
+	}
 	return p.recalled
 }
 
@@ -167,9 +172,11 @@ func (p *Pipeline[I]) leave(b *Batch[I]) {
 	}
 }
 
-// next notes that the worker has the first batch: the one before it has ended.
-func (p *Pipeline[I]) next() {
-	if len(p.batches) > 0 {
-		p.batches[0].begins()
+// next notes that the worker goes on with a batch, by its place: the one before it has
+// ended, or leaves its answers for later. What has been recalled the worker may refuse;
+// the board says so.
+func (p *Pipeline[I]) next(at int) {
+	if at < len(p.batches) && !p.Recalled(p.batches[at].ID) {
+		p.batches[at].begins()
 	}
 }
