@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import re
+import signal
+import threading
+from pathlib import Path
 
 import pytest
 from libraries import backend, have_host, model
@@ -61,6 +67,43 @@ def test_order(name, tmp_path):
     extra = (NONE if name.startswith("here") else "") + (BATCHED if batched else "")
     model(tmp_path / "models", name, "counts", extra, COUNTS, 8 if batched else 0)
     run(program("order", tmp_path), tmp_path / "models", backends, name)
+
+
+def test_order_of_a_worker_that_stands_still(tmp_path):
+    """What a worker does not come to is taken back, and nothing overtakes it meanwhile."""
+    have_host()
+    backend(tmp_path / "backends", "counts", "counts.c")
+    model(tmp_path / "models", "batched", "counts", BATCHED, COUNTS, 8)
+    over = threading.Event()
+    stands = threading.Thread(target=stand_still, args=(over,))
+    stands.start()
+    try:
+        run(program("order", tmp_path), tmp_path / "models", tmp_path / "backends", "batched", "200")
+    finally:
+        over.set()
+        stands.join()
+
+
+def stand_still(over: threading.Event) -> None:
+    """Stops the workers of this process's children for longer than the server waits for them, again and again."""
+    random.seed(1)
+    while not over.wait(0.01):
+        for worker in workers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGSTOP)
+                over.wait(random.uniform(0.003, 0.012))
+                os.kill(worker, signal.SIGCONT)
+
+
+def workers() -> list[int]:
+    """Process ids of `neso-host` whose parent is a child of this process."""
+    parent, names = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            process, _, after = stat.read_text().rpartition(")")
+            pid, _, name = process.partition(" (")
+            parent[int(pid)], names[int(pid)] = int(after.split()[1]), name
+    return [pid for pid, name in names.items() if name == "neso-host" and parent.get(parent[pid]) == os.getpid()]
 
 
 def test_command(served):
