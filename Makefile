@@ -55,6 +55,8 @@ bin/.modules: go.mod go.sum
 # server under load: some percent less CPU a request, a minute more to build.
 PGO ?= off
 wheel bench images release: export PGO = $(CURDIR)/cmd/neso/neso.pgo
+# The library has a profile of its own, of what runs in neso-host.
+CAPI_PGO = $(if $(filter off,$(PGO)),off,$(CURDIR)/cmd/libtritonserver/libtritonserver.pgo)
 
 build: bin/.modules ## bin/neso, one static-as-can-be binary without cgo
 	@mkdir -p bin
@@ -64,7 +66,7 @@ build: bin/.modules ## bin/neso, one static-as-can-be binary without cgo
 CAPI_LINK = -Wl,-soname,libtritonserver.so -Wl,--version-script=$(CURDIR)/cmd/libtritonserver/exports.map
 capi: bin/.modules ## build/lib: libtritonserver.so, the server as a C library, and neso-host, with cgo; build/include
 	@mkdir -p build/lib/pkgconfig build/include/triton/core
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -tags '$(TAGS)' -ldflags '$(LDFLAGS) -extldflags "$(CAPI_LINK)"' \
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -pgo=$(CAPI_PGO) -tags '$(TAGS)' -ldflags '$(LDFLAGS) -extldflags "$(CAPI_LINK)"' \
 	  -o build/lib/libtritonserver.so ./cmd/libtritonserver
 	@rm -f build/lib/libtritonserver.h
 	$(CC) -O2 -Wall -Wextra -o build/lib/neso-host.new cmd/neso-host/neso-host.c -ldl
@@ -275,7 +277,7 @@ bench-adaptive: setup build ## bench/ADAPTIVE.md: latency objectives against fix
 bench: .venv/.bench build capi ## compare with the real Triton in the same run; writes bench/RESULTS.md
 	$(PYTHON) bench/compare.py
 
-profile: .venv/.bench ## cmd/neso/neso.pgo, made anew from the load of make bench
+profile: .venv/.bench capi ## cmd/neso/neso.pgo and cmd/libtritonserver/libtritonserver.pgo, made anew from the load of make bench
 	scripts/profile.sh
 
 bench-bound: .venv/.bench build ## bound callables against PyTriton; writes bench/BOUND.md

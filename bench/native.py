@@ -79,7 +79,7 @@ def environment(side, base, peer):
     """What NVIDIA's backend needs: its own interpreter and libraries, under either server."""
     found = peer.environment(base) if peer else dict(base)
     if side == "neso":
-        found["NESO_HOST"] = str(LIBRARY / "neso-host")
+        found["NESO_HOST"] = os.environ.get("NESO_HOST") or str(LIBRARY / "neso-host")
     return found
 
 
