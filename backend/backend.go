@@ -297,6 +297,18 @@ type Report struct {
 	Times [4]int64
 }
 
+// ResponseReport is what a model says of one response to a request.
+type ResponseReport struct {
+	// Index is its number among those that were reported for the request, from 0.
+	Index int
+	// Took is how long it took, in nanoseconds, and Output how much of that, at the end,
+	// the writing of its outputs.
+	Took, Output int64
+	// Failed says that it is an error, Cancelled that it says that the request was
+	// cancelled, Empty that it has no outputs: then Output means nothing.
+	Failed, Cancelled, Empty bool
+}
+
 // Phases are how long inputs, inference and outputs took, in nanoseconds.
 func (r *Report) Phases() (input, infer, output int64) {
 	t := &r.Times
@@ -404,6 +416,9 @@ type InstanceConfig struct {
 	// Restarted, if not nil, is called whenever a process of the instance is started in
 	// place of one that died, also where that comes to nothing.
 	Restarted func() `json:"-"`
+	// Responded, if not nil, takes what the model's own code says of each response: the
+	// statistics have that in place of what the server measures.
+	Responded func(ResponseReport) `json:"-"`
 	// GivenUp, if not nil, is closed when the server stops and waits for nothing any more:
 	// what its Close then still waits for, such as a model's finalize, is cut short.
 	GivenUp <-chan struct{} `json:"-"`

@@ -135,6 +135,18 @@ func (i *instance) report(s backend.InstanceState) {
 	i.config.Report(s)
 }
 
+// numbers returns those of a model's instances.
+func (g *group) numbers(m *model) (all []uint32) {
+	g.list.Lock()
+	defer g.list.Unlock()
+	for _, i := range g.told {
+		if i.model == m {
+			all = append(all, i.number)
+		}
+	}
+	return all
+}
+
 func (g *group) restarted() {
 	g.list.Lock()
 	told := g.told
@@ -258,6 +270,7 @@ func (g *group) remove(i *instance) {
 			g.callLocked(wire.KindUnload, i.number, host.Unload{Of: i.model.number})
 			if in := i.at.Load(); in != nil {
 				in.Conn().Detach(in)
+				in.Conn().ForgetMemory(i.model.number, i.number)
 			}
 			return
 		}
@@ -286,6 +299,9 @@ func (g *group) drop(m *model) *supervise.Worker {
 		m.batcher.end(g, m)
 		if len(g.models) > 0 || g.telling > 0 || g.key == "" {
 			g.callLocked(wire.KindUnload, 0, host.Unload{Model: &m.number})
+			if c := w.Living(); c != nil {
+				c.ForgetMemory(m.number, 0)
+			}
 		}
 	}
 	if len(g.models) > 0 || g.telling > 0 {
@@ -364,7 +380,7 @@ func (i *instance) init(ctx context.Context, c *worker.Conn) error {
 			Model: m.cfg.Name, Version: m.cfg.Version, Of: len(m.cfg.Instances), Instance: i.config.Name,
 		},
 		Tables: m.tables, Decoupled: m.cfg.Decoupled, Window: m.cfg.Decoupled, Arena: m.arena, InlineLimit: segment.DefaultInlineLimit,
-		Limit: i.limit, Board: board,
+		Limit: i.limit, Board: board, Responded: i.config.Responded,
 	}))
 	return nil
 }

@@ -264,6 +264,20 @@ func (m *model) HostMemory() uint64 {
 	return w.HostMemory()
 }
 
+// ReportedMemory implements backend.MemoryReporter: what the library says in the process
+// that lives.
+func (m *model) ReportedMemory() (usage []backend.MemoryUsage, ok bool) {
+	w := m.group.worker.Load()
+	if w == nil {
+		return nil, false
+	}
+	c := w.Living()
+	if c == nil {
+		return nil, false
+	}
+	return c.ReportedMemory(m.number, m.group.numbers(m))
+}
+
 // Close implements backend.Model.
 func (m *model) Close() error {
 	if m.closed.Swap(true) {

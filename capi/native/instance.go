@@ -219,8 +219,3 @@ func TRITONBACKEND_ModelInstanceState(h, state C.uintptr_t) C.uintptr_t {
 func TRITONBACKEND_ModelInstanceSetState(h, state C.uintptr_t) C.uintptr_t {
 	return instanceOf(h, func(in *instance) C.uintptr_t { in.state = uintptr(state); return 0 })
 }
-
-//export TRITONBACKEND_ModelInstanceReportMemoryUsage
-func TRITONBACKEND_ModelInstanceReportMemoryUsage(h, _1 C.uintptr_t, _2 C.uint32_t) C.uintptr_t {
-	return instanceOf(h, func(*instance) C.uintptr_t { return 0 })
-}

@@ -20,6 +20,7 @@ import (
 // model is a TRITONBACKEND_Model: one version.
 type model struct {
 	handle  handle.Handle
+	number  uint32 // in the worker
 	server  handle.Handle
 	up      Upstream
 	library *library
@@ -43,7 +44,7 @@ var (
 
 // load makes a model.
 func (l *library) load(load *host.Load, server *host.Server) (*model, error) {
-	m := &model{library: l, cfg: load.View, config: string(load.View.JSON), may: load.Complete}
+	m := &model{number: load.Model, library: l, cfg: load.View, config: string(load.View.JSON), may: load.Complete}
 	l.attributes()
 	m.up.server = server
 	m.handle, m.server = models.New(m), servers.New(&m.up)
@@ -176,12 +177,6 @@ func TRITONBACKEND_ModelState(h, state C.uintptr_t) C.uintptr_t {
 //export TRITONBACKEND_ModelSetState
 func TRITONBACKEND_ModelSetState(h, state C.uintptr_t) C.uintptr_t {
 	return modelOf(h, func(m *model) C.uintptr_t { m.state = uintptr(state); return 0 })
-}
-
-//export TRITONBACKEND_ModelReportMemoryUsage
-func TRITONBACKEND_ModelReportMemoryUsage(h, _1 C.uintptr_t, _2 C.uint32_t) C.uintptr_t {
-	// The server asks the system how much memory the process has.
-	return modelOf(h, func(*model) C.uintptr_t { return 0 })
 }
 
 // keeps returns the states that a sequence of the model has, by the names of their

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/nesoserve/neso/backend"
@@ -37,6 +38,8 @@ type request struct {
 	parameters  []parameter
 
 	lookedAt bool // by a batching library, which may do nothing but read it
+
+	reported atomic.Uint64 // responses, in response statistics
 
 	mu       sync.Mutex
 	released bool

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
-from libraries import backend, have_host, model
+from libraries import backend, have_host, hosts, model
 from repository import until
 from server import Server
+from tritonclient.grpc import InferenceServerClient
 
 
 def body(*data, **more):
@@ -58,3 +61,29 @@ def test_activities(tmp_path):
     assert heads["ident"]["parent_id"] == heads["asks"]["id"] and heads["ident"]["request_id"] == "called"
     of = [t["name"] for line in lines if line["id"] == heads["asks"]["id"] for t in line.get("timestamps", ())]
     assert of.index("COMPUTE_START") < of.index('a "quoted" step') < of.index("COMPUTE_END"), of
+
+
+def test_memory(tmp_path):
+    """What a library reports of its memory stands in the statistics of both protocols, also of a process that took another's place."""
+    have_host()
+    backend(tmp_path / "backends", "tallies", "tallies.c")
+    model(tmp_path / "models", "tallies", "tallies", "instance_group { kind: KIND_CPU count: 3 }\n")
+
+    def usage(s):
+        one = s.get("/v2/models/tallies/stats").json["model_stats"][0]["memory_usage"]
+        return [(u["type"], u["id"], u["byte_size"]) for u in one]
+
+    def over_grpc(s):
+        with InferenceServerClient(s.grpc) as client:
+            (one,) = client.get_inference_statistics("tallies").model_stats
+        return [(u.type, u.id, u.byte_size) for u in one.memory_usage]
+
+    start = [f"--backend-directory={tmp_path / 'backends'}"]
+    with Server(tmp_path / "models", *start, env={"PROBE_HOME": str(tmp_path)}) as s:
+        assert usage(s) == [("CPU", 0, 4)]
+        do = "memory model 0 0 100 2 1 7"
+        assert s.infer("tallies", body(1, parameters={"do": do})).status == 200
+        assert usage(s) == over_grpc(s) == [("CPU", 0, 103), ("GPU", 1, 7)]
+        (pid,) = hosts(s.process.pid)
+        os.kill(pid, signal.SIGKILL)
+        assert until(lambda: usage(s) == [("CPU", 0, 4)]), usage(s)

@@ -129,8 +129,8 @@ type VersionStats struct {
 	LoadTime time.Duration
 	// Instances is how they are.
 	Instances instance.Health
-	// HostMemory returns how many bytes of the machine's memory the instances have.
-	HostMemory func() uint64
+	// Memory returns what memory the version has; see model.Model.Memory.
+	Memory func() []backend.MemoryUsage
 }
 
 // Numbers returns what all versions have counted since the server began, those
@@ -146,7 +146,7 @@ func (e *Engine) Statistics(name string, version int64) ([]VersionStats, error) 
 		if v.Model != nil && (version == -1 || v.Version == version) {
 			found = append(found, VersionStats{
 				Name: v.Name, Namespace: v.Namespace, Version: v.Version, Stats: v.Model.Stats(),
-				Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health(), HostMemory: v.Model.HostMemory,
+				Config: v.Model.Config(), LoadTime: v.LoadTime, Instances: v.Model.Health(), Memory: v.Model.Memory,
 			})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/nesoserve/neso/internal/engine"
 	pb "github.com/nesoserve/neso/internal/inferencepb"
-	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/stats"
 )
 
@@ -57,8 +56,8 @@ func versionStatistics(v engine.VersionStats) *pb.ModelStatistics {
 			ComputeOutput: duration(b.ComputeOutput),
 		})
 	}
-	if memory := v.HostMemory(); memory > 0 {
-		p.MemoryUsage = []*pb.MemoryUsage{{Type: kserve.HostMemoryType, ByteSize: memory}}
+	for _, u := range v.Memory() {
+		p.MemoryUsage = append(p.MemoryUsage, &pb.MemoryUsage{Type: u.Type, Id: u.ID, ByteSize: u.Bytes})
 	}
 	for _, r := range n.Responses {
 		if p.ResponseStats == nil {

@@ -43,7 +43,7 @@ func (s *Server) statistics(caller *auth.Caller, name string, version int64) ([]
 	all = slices.DeleteFunc(all, func(v engine.VersionStats) bool { return !caller.Sees(v.Name) })
 	b := jsonwire.BeginStatistics(nil)
 	for i := range all {
-		b = jsonwire.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot(), all[i].HostMemory())
+		b = jsonwire.AppendStatistics(b, i, all[i].Name, all[i].Version, all[i].Stats.Snapshot(), all[i].Memory())
 	}
 	return jsonwire.EndStatistics(b), nil
 }

@@ -118,7 +118,7 @@ func (p *Pool) newInstance(ctx context.Context, s *slot) (in backend.Instance, e
 	cfg := s.cfg
 	cfg.Report, cfg.GivenUp = p.reports(s).take, p.o.GivenUp
 	if p.o.Stats != nil {
-		cfg.Restarted = p.o.Stats.Restarted
+		cfg.Restarted, cfg.Responded = p.o.Stats.Restarted, p.o.Stats.Reported
 	}
 	err = Guard(p.o.Logger, "create instance "+cfg.Name, func() (err error) {
 		in, err = p.o.Model.NewInstance(ctx, cfg)

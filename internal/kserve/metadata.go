@@ -22,6 +22,3 @@ func MetadataShape(cfg *modelconfig.Config, dims tensor.Shape) tensor.Shape {
 	}
 	return append(tensor.Shape{-1}, dims...)
 }
-
-// HostMemoryType is the type of the machine's own memory in the statistics.
-const HostMemoryType = "CPU"

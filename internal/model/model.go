@@ -380,6 +380,25 @@ func (m *Model) HostMemory() (sum uint64) {
 	return sum
 }
 
+// Memory is what the version has, for its statistics: what its code says of itself, or
+// HostMemory where that says nothing.
+func (m *Model) Memory() (usage []backend.MemoryUsage) {
+	if r, ok := m.loaded.(backend.MemoryReporter); ok {
+		said := false
+		_ = instance.Guard(m.logger, "memory of model "+m.config.Name, func() error {
+			usage, said = r.ReportedMemory()
+			return nil
+		})
+		if said {
+			return usage
+		}
+	}
+	if bytes := m.HostMemory(); bytes > 0 {
+		return []backend.MemoryUsage{{Type: "CPU", Bytes: bytes}}
+	}
+	return nil
+}
+
 // Watch looks for instances that hang; see instance.Pool.Watch.
 func (m *Model) Watch(now int64) {
 	if m.pool != nil {

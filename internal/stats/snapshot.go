@@ -62,7 +62,11 @@ func (v *Version) Snapshot() Snapshot {
 	for size, c := range v.batches {
 		s.Batches = append(s.Batches, BatchSnapshot{size, c.input.snapshot(), c.infer.snapshot(), c.output.snapshot()})
 	}
-	for i, c := range v.responses {
+	responses := v.responses
+	if len(v.reported) > 0 {
+		responses = v.reported
+	}
+	for i, c := range responses {
 		s.Responses = append(s.Responses, ResponseSnapshot{
 			i, c.infer.snapshot(), c.output.snapshot(), c.success.snapshot(), c.fail.snapshot(), c.empty.snapshot(), c.cancel.snapshot(),
 		})

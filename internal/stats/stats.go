@@ -39,6 +39,7 @@ type Version struct {
 	mu        sync.Mutex
 	batches   map[int]*batchCounters // guarded by mu
 	responses map[int]*responseCounters
+	reported  map[int]*responseCounters // what the model says itself of its responses
 }
 
 const reasonCount = int(infer.Backend) + 1
@@ -72,7 +73,8 @@ type Observer interface {
 // bounds, in milliseconds, of the histogram of first responses; Triton's if there are
 // none.
 func NewVersion(o Observer, buckets ...float64) *Version {
-	v := &Version{observer: o, batches: map[int]*batchCounters{}, responses: map[int]*responseCounters{}}
+	v := &Version{observer: o, batches: map[int]*batchCounters{}}
+	v.responses, v.reported = map[int]*responseCounters{}, map[int]*responseCounters{}
 	for _, h := range []*Histogram{&v.requestTime, &v.queueTime, &v.inputTime, &v.inferTime, &v.outputTime} {
 		h.init(latencyBounds)
 	}
@@ -211,17 +213,10 @@ func wholeMilliseconds(ns int64) int64 { return ns - ns%int64(time.Millisecond) 
 // Response counts one response of a decoupled model, by its index from 0; nil is
 // an empty one. It took since the one before was delivered.
 func (v *Version) Response(r *infer.Request, resp *backend.Response, index int) {
-	v.mu.Lock()
-	c := v.responses[index]
+	c := v.countersFor(v.responses, index)
 	if c == nil {
-		if len(v.responses) >= maxKeys {
-			v.mu.Unlock()
-			return
-		}
-		c = &responseCounters{}
-		v.responses[index] = c
+		return
 	}
-	v.mu.Unlock()
 	begun, end := r.Times.Responding(), backend.Now()
 	took := max(0, end-begun)
 	if resp == nil {
@@ -251,6 +246,46 @@ func (v *Version) Response(r *infer.Request, resp *backend.Response, index int) 
 		c.output.add(output)
 		c.success.add(took)
 	}
+}
+
+// Reported counts what the model says itself of a response. From the first one on the
+// snapshots have these numbers in place of those of Response.
+func (v *Version) Reported(r backend.ResponseReport) {
+	c := v.countersFor(v.reported, r.Index)
+	if c == nil {
+		return
+	}
+	if r.Cancelled {
+		c.cancel.add(r.Took)
+		return
+	}
+	output := r.Output
+	if r.Empty {
+		output = 0
+	} else {
+		c.output.add(output)
+	}
+	c.infer.add(r.Took - output)
+	switch {
+	case r.Failed:
+		c.fail.add(r.Took)
+	case r.Empty:
+		c.empty.add(r.Took)
+	default:
+		c.success.add(r.Took)
+	}
+}
+
+// countersFor returns the counters of an index; nil where there are too many.
+func (v *Version) countersFor(all map[int]*responseCounters, index int) *responseCounters {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := all[index]
+	if c == nil && len(all) < maxKeys {
+		c = &responseCounters{}
+		all[index] = c
+	}
+	return c
 }
 
 // maxKeys bounds the number of batch sizes and response indices kept apart.

@@ -187,3 +187,32 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("since: %v of %v", d.Counts, h.Counts)
 	}
 }
+
+// TestReported: what the model says of its responses is told in place of what was measured.
+func TestReported(t *testing.T) {
+	v := NewVersion(nil)
+	v.Response(ended(t, nil, infer.NoFailure), nil, 7)
+	if s := v.Snapshot(); len(s.Responses) != 1 || s.Responses[0].Index != 7 {
+		t.Fatalf("measured: %+v", s.Responses)
+	}
+	for _, r := range []backend.ResponseReport{
+		{Took: 1500, Output: 1000},
+		{Took: 10, Output: 0, Empty: true},
+		{Took: 20, Output: 5, Failed: true},
+		{Took: 30, Output: 7, Failed: true, Empty: true},
+		{Took: 40, Output: 40, Failed: true, Cancelled: true},
+		{Index: 2, Took: 3, Output: 1},
+	} {
+		v.Reported(r)
+	}
+	want := []ResponseSnapshot{
+		{
+			Index: 0, ComputeInfer: Duration{4, 500 + 10 + 15 + 30}, ComputeOutput: Duration{2, 1005}, Success: Duration{1, 1500},
+			Fail: Duration{2, 50}, Empty: Duration{1, 10}, Cancel: Duration{1, 40},
+		},
+		{Index: 2, ComputeInfer: Duration{1, 2}, ComputeOutput: Duration{1, 1}, Success: Duration{1, 3}},
+	}
+	if d := cmp.Diff(want, v.Snapshot().Responses); d != "" {
+		t.Error(d)
+	}
+}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/nesoserve/neso/backend/internal/worker/hostcalls"
@@ -24,6 +25,9 @@ type callFrames struct {
 	sees func(tensor.GPU) bool
 	// serve answers what only the processes of users may ask; nil refuses it.
 	serve func(ctx context.Context, kind wire.Kind, body json.RawMessage) (any, error)
+	// usage is what the worker says of its memory.
+	usage *usage
+	reply func(id uint64, value any, err error) error
 }
 
 // called notes that the process calls the server by itself.
@@ -35,11 +39,15 @@ func (c *callFrames) called() {
 // control serves CONTROL.
 func (c *callFrames) control(h wire.Header, body []byte) error {
 	c.called()
-	var other func() error
-	if c.serve != nil {
-		other = func() error { return c.other(h, body) }
-	}
-	return c.host.Control(c.ctx, h, body, other)
+	return c.host.Control(c.ctx, h, body, func(b *wire.ControlBody) error {
+		switch {
+		case b.Op == "memory" && b.Memory != nil:
+			return c.reply(h.ID, nil, c.usage.take(b.Memory))
+		case c.serve == nil:
+			return c.reply(h.ID, nil, fmt.Errorf("unknown operation '%s' of model control", b.Op))
+		}
+		return c.other(h, body)
+	})
 }
 
 // other answers a call that the owner of the connection knows.

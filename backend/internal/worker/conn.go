@@ -80,6 +80,7 @@ type Conn struct {
 	hello   wire.Hello
 	reading reading       // for whoever reads
 	handled atomic.Uint64 // see Held
+	usage   usage
 
 	mu    sync.Mutex
 	state state // of who has called lock
@@ -199,6 +200,7 @@ func (r *reading) init(c *Conn, in *channel.Reader) {
 	r.calls = callFrames{
 		work: work, turns: guard[turns]{&c.mu, &c.state.turns},
 		views: views, host: &c.host, ctx: c.ctx, arena: c.opts.Arena, serve: c.opts.Serve,
+		usage: &c.usage, reply: c.reply,
 	}
 	if c.opts.Devices != nil {
 		r.calls.sees = c.seesDevice

@@ -44,6 +44,9 @@ type Instance struct {
 	// Limit, when above zero, is how long a batch may take before the process is ended.
 	Limit time.Duration
 
+	// Responded, when not nil, takes what the model says itself of responses.
+	Responded func(backend.ResponseReport)
+
 	// Board, when not nil, lets batches be sent ahead.
 	Board *board.Slot
 

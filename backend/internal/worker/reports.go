@@ -19,6 +19,10 @@ func moment(reported uint64, begin int64) int64 {
 // times takes TIMES: what the model says of a batch that has not ended.
 func (f *batchFrames) times(h wire.Header, body []byte) error {
 	return wire.DecodeTimes(body, func(r *wire.Report) {
+		if r.Flags&wire.ReportResponse != 0 {
+			f.responded(h, r)
+			return
+		}
 		one := backend.Report{Failed: r.Flags&wire.ReportFailed != 0, Size: int(min(r.Size, math.MaxInt32))}
 		for i := range one.Times {
 			one.Times[i] = int64(min(r.Times[i], math.MaxInt64)) - steadyAhead
@@ -60,6 +64,23 @@ func (f *batchFrames) reported(h wire.Header, r *wire.Report, one backend.Report
 		b.Batch.OutputStart = moment(r.Times[2], b.Batch.InputEnd)
 	}
 }
+
+// responded counts what an instance says of a response.
+func (f *batchFrames) responded(h wire.Header, r *wire.Report) {
+	i := f.work.lock().instances[h.Instance]
+	f.work.unlock()
+	if i == nil || i.Responded == nil {
+		return
+	}
+	one := backend.ResponseReport{
+		Index: int(min(r.Size, math.MaxInt32)), Took: between(r.Times[0], r.Times[2]), Output: between(r.Times[1], r.Times[2]),
+		Failed: r.Flags&wire.ReportFailed != 0, Empty: r.Flags&wire.ReportEmpty != 0, Cancelled: r.Flags&wire.ReportCancelled != 0,
+	}
+	i.Responded(one)
+}
+
+// between is how long after a moment another one was, which is not before it.
+func between(from, to uint64) int64 { return int64(min(to-from, math.MaxInt64)) }
 
 // activity takes ACTIVITY.
 func (c *callFrames) activity(body []byte) error {

@@ -29,8 +29,11 @@ type (
 
 // Flags of Report.
 const (
-	ReportBatch  = wire.ReportBatch
-	ReportFailed = wire.ReportFailed
+	ReportBatch     = wire.ReportBatch
+	ReportFailed    = wire.ReportFailed
+	ReportResponse  = wire.ReportResponse
+	ReportEmpty     = wire.ReportEmpty
+	ReportCancelled = wire.ReportCancelled
 )
 
 // ErrOverrun is what Block.Check says of memory that was written to behind its end.

@@ -15,6 +15,8 @@ type (
 	Metric = wire.MetricBody
 	// Control is one operation on a model, or a question about it.
 	Control = wire.ControlBody
+	// Memory is the memory that a model, or an instance, says that it has.
+	Memory = wire.MemoryBody
 	// Number is a value of a metric.
 	Number = wire.Number
 )
@@ -29,6 +31,10 @@ func (s *Server) Infer(instance uint32, r *backend.Request, many bool, respond f
 func (s *Server) Activity(at uint64, trace, name string) error {
 	return s.guest.Activity(at, trace, name)
 }
+
+// Responded says what the instance of that number did for a response, see
+// wire.ReportResponse.
+func (s *Server) Responded(instance uint32, r Report) error { return s.guest.Responded(instance, r) }
 
 // Measure does an operation on a custom metric; answer may be nil.
 func (s *Server) Measure(m Metric, answer any) error { return s.ask(wire.KindMetric, m, answer) }

@@ -14,13 +14,27 @@ import more_servers
 import natives
 import objects
 import pages
+import reports
 import requests
 import servers
 import tellers
 import tracing
 from library import Library
 
-PARTS = (objects, measures, requests, inferences, natives, servers, tracing, tellers, pages, lines, more_servers)
+PARTS = (
+    objects,
+    measures,
+    requests,
+    inferences,
+    natives,
+    servers,
+    tracing,
+    tellers,
+    pages,
+    lines,
+    more_servers,
+    reports,
+)
 STORIES = {s.__name__: s for part in PARTS for s in part.STORIES}
 
 

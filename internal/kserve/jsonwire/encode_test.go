@@ -240,7 +240,8 @@ func TestMetadata(t *testing.T) {
 		Success: stats.Duration{Count: 1, Nanos: 2}, Batches: []stats.BatchSnapshot{{Size: 1}, {Size: 2}},
 		Responses: []stats.ResponseSnapshot{{Index: 0}, {Index: 1}},
 	}
-	all := EndStatistics(AppendStatistics(AppendStatistics(BeginStatistics(nil), 0, "m", 1, snapshot, 0), 1, "m", 2, snapshot, 4096))
+	all := EndStatistics(AppendStatistics(AppendStatistics(BeginStatistics(nil), 0, "m", 1, snapshot, nil), 1, "m", 2, snapshot,
+		[]backend.MemoryUsage{{Type: "CPU", Bytes: 4096}}))
 	var reply struct {
 		Stats []struct {
 			Name, Version string

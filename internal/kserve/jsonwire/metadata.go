@@ -3,6 +3,7 @@ package jsonwire
 import (
 	"strconv"
 
+	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/stats"
@@ -84,9 +85,9 @@ func BeginStatistics(b []byte) []byte { return append(b, `{"model_stats":[`...) 
 // EndStatistics ends the statistics.
 func EndStatistics(b []byte) []byte { return append(b, `]}`...) }
 
-// AppendStatistics appends the numbers of the i-th version. memory is how many bytes
-// its instances have, 0 where nothing is known of that.
-func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snapshot, memory uint64) []byte {
+// AppendStatistics appends the numbers of the i-th version, and what memory it has as far
+// as that is known.
+func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snapshot, memory []backend.MemoryUsage) []byte {
 	b = appendText(append(comma(b, i), `{"name":`...), name)
 	b = appendInt(append(b, `,"version":"`...), version)
 	b = appendInt(append(b, `","last_inference":`...), s.LastInference)
@@ -127,8 +128,10 @@ func AppendStatistics(b []byte, i int, name string, version int64, s stats.Snaps
 		b = append(appendDuration(append(b, ','), "compute_output", t.ComputeOutput), '}')
 	}
 	b = append(b, `],"memory_usage":[`...)
-	if memory > 0 {
-		b = append(appendUint(append(b, `{"type":"`+kserve.HostMemoryType+`","id":0,"byte_size":`...), memory), '}')
+	for i, u := range memory {
+		b = appendText(append(comma(b, i), `{"type":`...), u.Type)
+		b = appendInt(append(b, `,"id":`...), u.ID)
+		b = append(appendUint(append(b, `,"byte_size":`...), u.Bytes), '}')
 	}
 	return append(b, `]}`...)
 }

@@ -61,6 +61,15 @@ func (g *Guest) Activity(at uint64, trace, name string) error {
 	return g.sendLocked(nil)
 }
 
+// Responded says what the instance of that number did for a response.
+func (g *Guest) Responded(instance uint32, r wire.Report) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := [1]wire.Report{r}
+	g.out = wire.AppendTimes(g.out, instance, 0, one[:])
+	return g.sendLocked(nil)
+}
+
 // answered takes READY or FAILED.
 func (g *Guest) answered(h wire.Header, body []byte) error {
 	if h.ID == 0 && h.Kind == wire.KindFailed {

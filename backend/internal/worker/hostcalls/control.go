@@ -3,7 +3,6 @@ package hostcalls
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -29,9 +28,8 @@ func (c *Calls) Activity(trace, name string, at int64) {
 	}
 }
 
-// Control serves CONTROL. Operations that it does not know are for other, unless that
-// is nil.
-func (c *Calls) Control(ctx context.Context, h wire.Header, body []byte, other func() error) error {
+// Control serves CONTROL. Operations that it does not know are for other.
+func (c *Calls) Control(ctx context.Context, h wire.Header, body []byte, other func(b *wire.ControlBody) error) error {
 	var b wire.ControlBody
 	if err := json.Unmarshal(body, &b); err != nil {
 		return &wire.ProtocolError{Kind: h.Kind, Field: "body", Detail: err.Error()}
@@ -62,10 +60,7 @@ func (c *Calls) Control(ctx context.Context, h wire.Header, body []byte, other f
 	case "unload":
 		f = func() error { return host.Unload(ctx, b.Model, b.Dependents) }
 	default:
-		if other != nil {
-			return other()
-		}
-		f = func() error { return fmt.Errorf("unknown operation '%s' of model control", b.Op) }
+		return other(&b)
 	}
 	return c.Run(h.ID, func() (any, error) { return nil, f() })
 }

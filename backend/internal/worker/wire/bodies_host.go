@@ -53,8 +53,8 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 }
 
 // ControlBody is the body of CONTROL. Op is "load", "unload", "is_ready"
-// (answered with `ready`) or "document" (answered with `document`, the answer to
-// the Question). Version -1 is the latest. Files are base64.
+// (answered with `ready`), "document" (answered with `document`, the answer to
+// the Question) or "memory". Version -1 is the latest. Files are base64.
 type ControlBody struct {
 	Op         string            `json:"op"`
 	Model      string            `json:"model"`
@@ -63,4 +63,14 @@ type ControlBody struct {
 	Files      map[string][]byte `json:"files,omitempty"`
 	Dependents bool              `json:"dependents,omitempty"`
 	Question   *backend.Question `json:"question,omitempty"`
+	Memory     *MemoryBody       `json:"memory,omitempty"`
+}
+
+// MemoryBody is the memory that a model, or an instance, says that it has: all of it.
+type MemoryBody struct {
+	// Model and Instance are numbers in the worker. Instance is 0 for the model itself,
+	// and Model means nothing for an instance.
+	Model    uint32                `json:"model,omitempty"`
+	Instance uint32                `json:"instance,omitempty"`
+	Usage    []backend.MemoryUsage `json:"usage"`
 }

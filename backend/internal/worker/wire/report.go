@@ -8,20 +8,26 @@ import (
 // What a worker reports of its work. Times are those of the system's steady clock, in
 // nanoseconds.
 
-// Report is what the model says of the execution of a batch, or of one of its requests.
+// Report is what the model says of the execution of a batch, of one of its requests, or of
+// one response.
 type Report struct {
 	Handle uint64 // of the request
 	Flags  uint32
-	Size   uint64 // of the batch
+	Size   uint64 // of the batch; the index of the response
 	// Times are when the execution and the computation in it began, and when the
-	// computation and the execution were done.
+	// computation and the execution were done. Of a response: when it began, when the
+	// writing of its outputs began, or, without outputs, when it was done; and twice when
+	// it was done.
 	Times [4]uint64
 }
 
 // Flags of Report.
 const (
-	ReportBatch  = 1 << iota // of the whole batch
-	ReportFailed             // the request has failed, the times mean nothing
+	ReportBatch     = 1 << iota // of the whole batch
+	ReportFailed                // the request has failed, the times mean nothing; the response is an error
+	ReportResponse              // of a response, of which neither the batch nor the request is named
+	ReportEmpty                 // the response has no outputs
+	ReportCancelled             // it says that the request was cancelled
 )
 
 // reportSize is how long a Report is, maxReports how many a TIMES has: some for each
