@@ -2,6 +2,8 @@ package neso
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/infer"
@@ -22,12 +24,16 @@ type Receiver interface {
 	Released()
 }
 
-// Sender is a Receiver whose memory a model in this process can use as it is.
+// Sender is a Receiver whose memory a model in this process can use as it is. The server
+// keeps calls of a backend.Sender from the final response: that comes when none of them
+// runs, on the goroutine of the last one if need be, and none begins after it. Memory that
+// AllocateOutput returns after the request has been failed is released before the response
+// comes.
 type Sender interface {
 	Receiver
 	backend.Sender
-	// Keep is called after Pinned with what Sender.Pieces returns: Released is called when
-	// nobody keeps it any more. It is borrowed.
+	// Keep is called after Pinned with what InPieces returns where inputs are in pieces:
+	// Released is called when nobody keeps it any more. It is borrowed.
 	Keep(memory *tensor.Buffer)
 }
 
@@ -75,7 +81,8 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 	r.Keep(&sink.memory)
 	if sender, ok := to.(Sender); ok {
 		sender.Keep(&sink.memory)
-		r.Sender, r.TakesDevice = sender, takesOwn
+		sink.sender = sender
+		r.Sender, r.TakesDevice = sink, takesOwn
 	}
 	if follow != nil {
 		sink.followed = &followed{to: follow, sent: true, among: &s.running.followers}
@@ -97,27 +104,108 @@ func (s *Server) Submit(ctx context.Context, q Request, to Receiver, follow Foll
 // its own on a GPU, which has no name here, is where it should be.
 func takesOwn(gpu tensor.GPU) bool { return gpu == tensor.GPU{} }
 
-// submitted is the sink of Submit.
+// submitted is the sink of Submit, and the Sender of its request.
 type submitted struct {
 	to       Receiver
 	memory   tensor.Buffer // what is let go with the request's inputs
 	ended    func()        // nil without a trace of the server's
 	answered bool
 	followed *followed // nil without a follower
+
+	sender Sender            // nil for a program whose memory is not used
+	calls  atomic.Int32      // of sender that run; below zero once there is a final response
+	last   *backend.Response // the final one
 }
 
 // Deliver implements infer.Sink.
 func (s *submitted) Deliver(_ *infer.Request, resp *backend.Response, final bool) {
-	if final {
-		s.answered = true
-		if s.ended != nil {
-			s.ended()
-		}
+	if !final {
+		s.to.Respond(resp, false)
+		return
 	}
-	s.to.Respond(resp, final)
-	if final && s.followed != nil {
+	s.answered = true
+	if s.ended != nil {
+		s.ended()
+	}
+	s.last = resp
+	if s.sender == nil {
+		s.finish()
+		return
+	}
+	s.memory.Retain() // the response may lie in the inputs
+	if s.calls.Add(math.MinInt32) == math.MinInt32 {
+		s.finish()
+		s.memory.Release()
+	} // else who leaves last does: a program that does not return from a call holds up nobody but itself
+}
+
+// finish gives the final response.
+func (s *submitted) finish() {
+	s.to.Respond(s.last, true)
+	s.last = nil
+	if s.followed != nil {
 		s.followed.to.End(s.followed.moments)
 	}
+}
+
+// enter begins a call of the sender; false once there is a final response.
+func (s *submitted) enter() bool {
+	for {
+		n := s.calls.Load()
+		if n < 0 {
+			return false
+		}
+		if s.calls.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// leave ends a call.
+func (s *submitted) leave() {
+	if s.calls.Add(-1) == math.MinInt32 {
+		s.finish()
+		s.memory.Release()
+	}
+}
+
+var errAnswered = backend.Errorf(backend.Internal, "the request has had its final response")
+
+// InPieces implements backend.Sender.
+func (s *submitted) InPieces() *tensor.Buffer { return s.sender.InPieces() }
+
+// Pieces implements backend.Sender.
+func (s *submitted) Pieces(input string) [][]byte { return s.sender.Pieces(input) }
+
+// PreferOutput implements backend.Sender.
+func (s *submitted) PreferOutput(output string, size *uint64, would backend.Memory) (backend.Memory, error) {
+	if !s.enter() {
+		return would, errAnswered
+	}
+	defer s.leave()
+	return s.sender.PreferOutput(output, size, would)
+}
+
+// BeginResponse implements backend.Sender.
+func (s *submitted) BeginResponse() {
+	if s.enter() {
+		defer s.leave()
+		s.sender.BeginResponse()
+	}
+}
+
+// AllocateOutput implements backend.Sender.
+func (s *submitted) AllocateOutput(output string, size int, prefers backend.Memory) (*tensor.Buffer, backend.Memory, error) {
+	if !s.enter() {
+		return nil, backend.Memory{}, errAnswered
+	}
+	defer s.leave()
+	b, at, err := s.sender.AllocateOutput(output, size, prefers)
+	if err == nil && s.calls.Load() < 0 { // nobody takes a response that has it
+		b.Release()
+		return nil, backend.Memory{}, errAnswered
+	}
+	return b, at, err
 }
 
 // ReleaseBuffer is called when the request's inputs have been let go.

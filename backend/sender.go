@@ -21,14 +21,15 @@ const (
 
 // Sender is a program that has sent a request, for a backend in the same process: its
 // memory can be used as it is. Backends need not. The methods may be called by any
-// goroutine until the final response of the request has been given; they may wait.
+// goroutine, InPieces until the final response of the request has been given. Those below
+// Pieces may wait, and fail after the final response, which comes when none of them runs.
 type Sender interface {
-	// InPieces reports whether an input lies in several pieces of memory. Then it is in one
-	// piece in Request.Inputs, too.
-	InPieces() bool
-	// Pieces are those of an input. keep says until when: the caller retains it, and
-	// releases it when nobody reads them any more.
-	Pieces(input string) (pieces [][]byte, keep *tensor.Buffer)
+	// InPieces is nil unless an input lies in several pieces of memory. Then it is in one
+	// piece in Request.Inputs, too, and what is returned keeps the pieces: who is to call
+	// Pieces retains it, and releases it when nobody reads them any more. It does not wait.
+	InPieces() (keep *tensor.Buffer)
+	// Pieces are those of an input.
+	Pieces(input string) [][]byte
 	// PreferOutput says where an output should lie that would be in Memory, of *size bytes or,
 	// with nil, of so many as are not known. It may change *size.
 	PreferOutput(output string, size *uint64, would Memory) (Memory, error)

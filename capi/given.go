@@ -43,8 +43,6 @@ func (g *given) ReleaseBuffer(*tensor.Buffer) {
 	}
 }
 
-var errOver = backend.Errorf(backend.Internal, "the request has had its final response")
-
 // outputNames are names of outputs in memory of C, as many as models have.
 var outputNames sync.Map
 
@@ -57,17 +55,22 @@ func outputName(s string) uintptr {
 }
 
 // InPieces implements backend.Sender.
-func (f *flight) InPieces() bool { return f.inPieces }
+func (f *flight) InPieces() *tensor.Buffer {
+	if !f.inPieces {
+		return nil
+	}
+	return f.memory
+}
 
 // Pieces implements backend.Sender. The request does not change while its memory is kept.
-func (f *flight) Pieces(name string) ([][]byte, *tensor.Buffer) {
+func (f *flight) Pieces(name string) [][]byte {
 	r := f.request
 	for i := range r.inputs {
 		if r.inputs[i].name == name || r.raw != "" {
-			return r.inputs[i].pieces, f.memory
+			return r.inputs[i].pieces
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // Keep implements neso.Sender.
@@ -75,17 +78,12 @@ func (f *flight) Keep(memory *tensor.Buffer) { f.memory = memory }
 
 // BeginResponse implements backend.Sender.
 func (f *flight) BeginResponse() {
-	if !f.over.Load() {
-		f.begin()
-		f.begun.Add(1)
-	}
+	f.begin()
+	f.begun.Add(1)
 }
 
 // AllocateOutput implements backend.Sender: it asks the program's allocator.
 func (f *flight) AllocateOutput(name string, size int, prefers backend.Memory) (*tensor.Buffer, backend.Memory, error) {
-	if f.over.Load() {
-		return nil, backend.Memory{}, errOver
-	}
 	g := &f.given
 	if f.used.Swap(true) {
 		g = &given{}
@@ -132,10 +130,7 @@ func (f *flight) takes(t *tensor.Tensor, o *output) bool {
 // PreferOutput implements backend.Sender: it asks the program's query function.
 func (f *flight) PreferOutput(name string, size *uint64, would backend.Memory) (backend.Memory, error) {
 	query := C.word(f.allocator.query.Load())
-	switch {
-	case f.over.Load():
-		return would, errOver
-	case query == 0:
+	if query == 0 {
 		return would, backend.Errorf(backend.Unavailable, "%sOutput properties are not available", prefix(f.id))
 	}
 	text := object.NewText(name)

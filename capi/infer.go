@@ -35,7 +35,6 @@ type flight struct {
 	follow               *follower // nil without a trace
 
 	begun atomic.Int32 // responses of which the allocator knows already
-	over  atomic.Bool  // the final response has been given
 	given given        // room for the first output in memory that a backend has asked for
 	used  atomic.Bool  // of given
 
@@ -229,7 +228,6 @@ func (f *flight) Respond(resp *backend.Response, final bool) {
 	flags, h := C.uint32_t(0), handle.Handle(0)
 	if final {
 		flags = 1
-		f.over.Store(true)
 	}
 	if resp != nil {
 		h = f.response(resp)

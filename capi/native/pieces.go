@@ -2,28 +2,23 @@
 
 package native
 
-import "github.com/nesoserve/neso/tensor"
-
 // pieces are those in which a program of this process has an input: its own memory, which
-// is kept until the request is released.
+// the request keeps until it is released.
 type pieces struct {
 	list       [][]byte
 	attributes []buffers
-	keep       *tensor.Buffer
 }
 
 // divide gives inputs their pieces. One that has no more than one is left as it is.
 func (r *request) divide() {
 	for k := range r.inputs {
-		list, keep := r.sender.Pieces(r.of.Inputs[k].Name)
-		if len(list) < 2 {
-			continue
+		if list := r.sender.Pieces(r.of.Inputs[k].Name); len(list) > 1 {
+			r.inputs[k].pieces = &pieces{list: list, attributes: make([]buffers, len(list))}
 		}
-		r.inputs[k].pieces = &pieces{list: list, attributes: make([]buffers, len(list)), keep: keep.Retain()}
 	}
 }
 
-// free lets go of them; those of an input without any are none.
+// free ends what describes them; those of an input without any are none.
 func (p *pieces) free() {
 	if p == nil {
 		return
@@ -31,7 +26,6 @@ func (p *pieces) free() {
 	for k := range p.attributes {
 		p.attributes[k].free()
 	}
-	p.keep.Release()
 }
 
 // attributesOf are those of a buffer of the input.

@@ -29,6 +29,7 @@ type request struct {
 	instance *instance
 	of       *host.Request
 	sender   backend.Sender // a program of this process; nil for all others
+	keep     *tensor.Buffer // the program's pieces of inputs; nil without any
 	inputs   []input
 	memory   block // of C: what its inputs have that is not in shared memory
 
@@ -60,7 +61,8 @@ var requests = handle.NewTable[request](kindRequest)
 
 func newRequest(in *instance, of *host.Request) *request {
 	of.Requested = in.visible(of.Requested)
-	r := &request{instance: in, of: of, sender: of.SentBy()}
+	r := &request{instance: in, of: of}
+	r.sender, r.keep = of.SentBy()
 	if r.inputs = r.room[:]; len(of.Inputs) > len(r.room) {
 		r.inputs = make([]input, len(of.Inputs))
 	}
@@ -89,7 +91,7 @@ func newRequest(in *instance, of *host.Request) *request {
 			i.data = uintptr(unsafe.Pointer(&t.Data[0]))
 		}
 	}
-	if r.sender != nil && r.sender.InPieces() {
+	if r.keep != nil {
 		r.divide()
 	}
 	for k := range of.Inputs {
@@ -127,6 +129,8 @@ func (r *request) free() {
 	}
 	r.instance.blocks.give(r.memory)
 	r.memory = block{}
+	r.keep.Release()
+	r.keep = nil
 }
 
 // abandon takes back a request that the library has returned with an error.

@@ -51,6 +51,13 @@ def test_program(served, tmp_path):
     assert first[0] == "Initialize" and first[-1] == "Finalize" and first.count("Initialize") == 1, order
 
 
+@pytest.mark.parametrize("flags", [(), ("-fsanitize=address",)], ids=["plain", "sanitized"])
+def test_final_response(flags, served, tmp_path):
+    """It comes when the program's allocator has returned, also where the request was failed meanwhile."""
+    made = program("final", tmp_path, *flags)
+    run(made, *served[:2], ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0:handle_segv=0")
+
+
 COUNTS = """input [ { name: "N" data_type: TYPE_INT32 dims: [ 1 ] } ]
 output [ { name: "ORDER" data_type: TYPE_INT32 dims: [ 1 ] } ]
 instance_group [ { count: 1 kind: KIND_CPU } ]

@@ -276,14 +276,19 @@ func (c *Conn) Close() {
 	c.opts.Near.End()
 }
 
-// senderOf returns who has sent a request that the worker has.
-func (c *Conn) senderOf(handle uint64) backend.Sender {
+// senderOf returns who has sent a request that the worker has, and keeps its inputs: they
+// are still there, since the request has not been answered, which takes the lock.
+func (c *Conn) senderOf(handle uint64) (by backend.Sender, keep *tensor.Buffer) {
 	r := c.lock().work.batches.Request(handle)
 	defer c.unlock()
-	if r == nil {
-		return nil
+	if r == nil || r.Request.Sender == nil {
+		return nil, nil
 	}
-	return r.Request.Sender
+	by = r.Request.Sender
+	if keep = by.InPieces(); keep != nil {
+		keep.Retain()
+	}
+	return by, keep
 }
 
 // end makes the reader and the flusher stop. The first error counts.

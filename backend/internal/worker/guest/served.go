@@ -204,9 +204,11 @@ type Request struct {
 // Cancelled reports whether nobody waits for the answer any more.
 func (r *Request) Cancelled() bool { return r.cancelled.Load() }
 
-// SentBy returns the program in the worker's own process that has sent the request; nil
-// for others.
-func (r *Request) SentBy() backend.Sender { return r.batch.line.guest.near.Sender(r.handle) }
+// SentBy returns the program in the worker's own process that has sent the request, nil
+// for others, and the caller's reference of what keeps its inputs, where they are in pieces.
+func (r *Request) SentBy() (by backend.Sender, keep *tensor.Buffer) {
+	return r.batch.line.guest.near.Sender(r.handle)
+}
 
 // ErrAnswered is the error of an answer after the final one.
 var ErrAnswered error = backend.Errorf(backend.Internal, "the request has already had its final response")

@@ -11,7 +11,7 @@ import (
 // Near is one connection's. A worker gives it buffers when it answers, and the server takes
 // them by the numbers that the answer has.
 type Near struct {
-	sender atomic.Pointer[func(handle uint64) backend.Sender]
+	sender atomic.Pointer[sender]
 
 	mu    sync.Mutex
 	sent  []*tensor.Buffer // by number; nil for those that were taken
@@ -19,19 +19,24 @@ type Near struct {
 	ended bool
 }
 
-// Serve says how the server finds who has sent a request by its handle: nil for one of a
-// client, and for one that has been answered.
-func (n *Near) Serve(sender func(handle uint64) backend.Sender) { n.sender.Store(&sender) }
+type sender = func(handle uint64) (by backend.Sender, keep *tensor.Buffer)
 
-// Sender returns the program that has sent a request, nil for others. A nil Near is that
-// of a worker in another process.
-func (n *Near) Sender(handle uint64) backend.Sender {
+// Serve says how the server finds who has sent a request by its handle, and what Sender
+// returns beside it: nil for one of a client, and for one that has been answered.
+func (n *Near) Serve(f func(handle uint64) (by backend.Sender, keep *tensor.Buffer)) {
+	n.sender.Store(&f)
+}
+
+// Sender returns the program that has sent a request, nil for others, and the caller's
+// reference of what keeps its inputs, where they are in pieces. A nil Near is that of a
+// worker in another process.
+func (n *Near) Sender(handle uint64) (by backend.Sender, keep *tensor.Buffer) {
 	if n == nil {
-		return nil
+		return nil, nil
 	}
 	f := n.sender.Load()
 	if f == nil {
-		return nil
+		return nil, nil
 	}
 	return (*f)(handle)
 }

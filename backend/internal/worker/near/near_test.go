@@ -18,18 +18,23 @@ func (f *freed) ReleaseBuffer(*tensor.Buffer) { *f++ }
 func TestSender(t *testing.T) {
 	var none *near.Near
 	n, who := &near.Near{}, &sender{}
-	if none.Sender(7) != nil || n.Sender(7) != nil {
-		t.Error("a sender before Serve")
-	}
-	n.Serve(func(handle uint64) backend.Sender {
-		if handle == 7 {
-			return who
+	keeps := tensor.NewBuffer(nil, nil)
+	is := func(n *near.Near, handle uint64, want backend.Sender, kept *tensor.Buffer) {
+		t.Helper()
+		if by, keep := n.Sender(handle); by != want || keep != kept {
+			t.Errorf("handle %d: got %v and %v, want %v and %v", handle, by, keep, want, kept)
 		}
-		return nil
-	})
-	if n.Sender(7) != backend.Sender(who) || n.Sender(8) != nil {
-		t.Errorf("got %v and %v", n.Sender(7), n.Sender(8))
 	}
+	is(none, 7, nil, nil)
+	is(n, 7, nil, nil)
+	n.Serve(func(handle uint64) (backend.Sender, *tensor.Buffer) {
+		if handle == 7 {
+			return who, keeps
+		}
+		return nil, nil
+	})
+	is(n, 7, who, keeps)
+	is(n, 8, nil, nil)
 }
 
 func TestBuffers(t *testing.T) {
