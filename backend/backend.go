@@ -88,7 +88,8 @@ type Backend interface {
 	// Complete returns the whole configuration as JSON after filling in what the
 	// model itself knows (inputs, outputs, max_batch_size, scheduling choice,
 	// decoupled), or nil when it has nothing to add. It is called once per load,
-	// before Load, unless auto-completion is disabled.
+	// before Load, unless auto-completion is disabled; then only where
+	// Capabilities.Alters says so.
 	Complete(ctx context.Context, cfg Config) ([]byte, error)
 	// Load makes one version of a model ready to create instances. ctx bounds the
 	// load only.
@@ -181,6 +182,9 @@ type Capabilities struct {
 	Gather bool
 	// Completes says that Complete may return something.
 	Completes bool
+	// Alters says that Complete is called also where completion is turned off, with
+	// Config.Strict: code of the model may change its configuration without being asked.
+	Alters bool
 	// Kind is the preferred instance kind for KIND_AUTO: "KIND_CPU", "KIND_GPU"
 	// or "" for the server's choice.
 	Kind string
@@ -361,6 +365,8 @@ type Config struct {
 	Scattered  []Scattered
 	Parameters map[string]string
 	Decoupled  bool
+	// Strict says that the server does not want configurations completed.
+	Strict bool
 	// Iterative says that the same request, with the same inputs, may be executed
 	// several times (iterative_sequence).
 	Iterative bool

@@ -342,8 +342,8 @@ func (d *driver) loadOf(cfg *backend.Config, lib library, number uint32, complet
 		view.Instances = append(view.Instances, in)
 	}
 	return host.Load{
-		Model: number, Library: lib.path, Directory: lib.folder, Settings: settings, View: view, Complete: complete, Preload: lib.server,
-		Verbose: d.log.Enabled(context.Background(), logging.LevelVerbose),
+		Model: number, Library: lib.path, Directory: lib.folder, Settings: settings, View: view, Preload: lib.server,
+		Complete: complete && !cfg.Strict, Verbose: d.log.Enabled(context.Background(), logging.LevelVerbose),
 	}
 }
 

@@ -105,7 +105,7 @@ func open(o Options, host backend.Host, s backend.Settings) (backend.Backend, er
 // Capabilities implements backend.Backend.
 func (d *driver) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
-		Completes: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, ExtraOutputs: true, Serial: true,
+		Completes: true, Alters: true, CopiesOutputs: true, KeepsOrder: true, LooseOutputs: true, ExtraOutputs: true, Serial: true,
 		Parallel:     d.parallel,
 		PreferredFor: d.preferredFor,
 	}

@@ -111,8 +111,9 @@ func (m *maker) complete(ctx context.Context, p *plan, version int64, b backend.
 		return nil, backend.Config{}, err
 	}
 	dir, versionDir := p.snapshot.Directory, p.snapshot.VersionDirectory(version)
-	if can.Completes && !m.o.DisableAutoComplete {
-		completed, err := b.Complete(ctx, draft.ToBackend(dir, versionDir, version))
+	cfg := draft.ToBackend(dir, versionDir, version)
+	if cfg.Strict = m.o.DisableAutoComplete; can.Completes && (!cfg.Strict || can.Alters) {
+		completed, err := b.Complete(ctx, cfg)
 		if err != nil {
 			return nil, backend.Config{}, err
 		}

@@ -1,7 +1,7 @@
 /* Reports what it is told to: a request's parameter "do" is "memory model|instance T I BYTES ...", "nothing
  * model|instance", or "response [instance] [factory] [start N] [output N] [end N] [error CODE]" for each of its responses,
  * whose answer stands in the log of the probe. At its start it reports one byte for the model, one for each instance.
- * The parameter "config" of the model is given to TRITONBACKEND_ModelSetConfig, "auto" only where that is wanted. */
+ * The model's parameter that begins with "SET:" is given to TRITONBACKEND_ModelSetConfig, with ' for ". */
 #include "common.h"
 
 static void tell(const char* what, TRITONSERVER_Error* e) {
@@ -68,12 +68,12 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
   const char *base, *from;
   size_t size;
   bool wanted = false;
-  tell("memory of the model", memory(model, NULL, "0 0 1"));
+  quiet("memory of the model", memory(model, NULL, "0 0 1"));
   TRY(TRITONBACKEND_ModelAutoCompleteConfig(model, &wanted));
   TRY(TRITONBACKEND_ModelConfig(model, 1, &config));
   TRY(TRITONSERVER_MessageSerializeToJson(config, &base, &size));
   char set[1000] = "", *to = set;
-  if ((from = strstr(base, "SET:"))) { /* with ' for " */
+  if ((from = strstr(base, "SET:"))) {
     for (from += 4; *from && *from != '"' && to < set + sizeof set - 1; from++) *to++ = *from == '\'' ? '"' : *from;
     *to = 0;
   }
@@ -84,17 +84,11 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
   TRY(TRITONSERVER_MessageNewFromSerializedJson(&message, set, strlen(set)));
   tell("set", TRITONBACKEND_ModelSetConfig(model, 1, message));
   TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
-  TRY(TRITONBACKEND_ModelConfig(model, 1, &config));
-  TRY(TRITONSERVER_MessageSerializeToJson(config, &base, &size));
-  char line[4200];
-  snprintf(line, sizeof line, "config %.*s", (int)size, base);
-  tell(line, NULL);
-  TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(config));
   return NULL;
 }
 
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
-  tell("memory of the instance", memory(NULL, instance, "0 0 1"));
+  quiet("memory of the instance", memory(NULL, instance, "0 0 1"));
   return NULL;
 }
 

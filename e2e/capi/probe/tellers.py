@@ -33,7 +33,7 @@ class Told:
         os.environ["TELLS_LOG"] = str(self.path)
 
     def skip(self) -> None:
-        self.seen = len(self.path.read_text().splitlines())
+        self.seen = len(self.path.read_text().splitlines()) if self.path.exists() else 0
 
     def tell(self, question: str) -> None:
         lines = self.path.read_text().splitlines() if self.path.exists() else []
