@@ -36,7 +36,7 @@ type Decoder struct {
 	// room is what has been reserved for text.
 	room int64
 
-	plain  bool // the text has neither an id nor parameters
+	plain  bool // the text has neither an id nor a parameter that the request keeps
 	latest repeat
 }
 
@@ -101,7 +101,7 @@ func (d *Decoder) Document(r *backend.Request, c *kserve.ResponseOptions, m kser
 // begin makes the decoder ready for the next text.
 func (d *Decoder) begin(text []byte, apart bool) {
 	d.s.Reset(text)
-	d.inputs, d.params, d.plain = d.inputs[:0], 0, false
+	d.inputs, d.params, d.plain = d.inputs[:0], 0, true
 	if d.decoded, d.covered = 0, int64(len(text)); apart {
 		d.covered = 0
 	}
@@ -139,7 +139,7 @@ func (d *Decoder) document(r *backend.Request, c *kserve.ResponseOptions, m kser
 		var err *backend.Error
 		switch {
 		case string(name) == "id" && !id:
-			id = true
+			id, d.plain = true, false
 			err = d.id(r)
 		case string(name) == "parameters" && !params:
 			params = true
@@ -166,7 +166,6 @@ func (d *Decoder) document(r *backend.Request, c *kserve.ResponseOptions, m kser
 	if !inputs {
 		return errNoInputs
 	}
-	d.plain = !id && !params
 	return nil
 }
 
@@ -297,6 +296,7 @@ func (d *Decoder) parameters(r *backend.Request, c *kserve.ResponseOptions) *bac
 		case structured:
 			return kserve.WrongParameter(kserve.HTTP, p.Name)
 		}
+		d.plain = d.plain && p.Name == kserve.ParamBinaryOutput
 		return c.SetParameter(kserve.HTTP, r, p)
 	})
 }

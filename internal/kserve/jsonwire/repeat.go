@@ -13,8 +13,9 @@ import (
 const keepHead = 4096
 
 // repeat is the latest text that described nothing but tensors in the binary
-// tail, and what it meant. A client that sends one kind of request sends the same
-// text each time: to find that out takes a hundredth of reading it.
+// tail, and perhaps whether outputs go there too, and what it meant. A client that
+// sends one kind of request sends the same text each time: to find that out takes a
+// hundredth of reading it.
 type repeat struct {
 	text    []byte
 	cfg     *modelconfig.Config // for which it was read: it has names in common
@@ -22,6 +23,7 @@ type repeat struct {
 	tensors []tensor.Tensor // names, datatypes and shapes
 	dims    []int64         // where the shapes lie
 	outputs []kserve.OutputRequest
+	binary  bool // ResponseOptions.BinaryDefault
 }
 
 // remember keeps what has been read of a text, if it is of that kind.
@@ -43,6 +45,7 @@ func (d *Decoder) remember(text []byte, r *backend.Request, c *kserve.ResponseOp
 	}
 	p.text, p.cfg = append(p.text[:0], text...), cfg
 	p.inputs, p.outputs = append(p.inputs[:0], d.inputs...), append(p.outputs[:0], c.Outputs...)
+	p.binary = c.BinaryDefault
 	p.tensors, p.dims = p.tensors[:0], p.dims[:0]
 	for i := range r.Inputs {
 		p.dims = append(p.dims, r.Inputs[i].Shape...) // the request may change its own
@@ -64,7 +67,7 @@ func (d *Decoder) again(text []byte, r *backend.Request, c *kserve.ResponseOptio
 		return false
 	}
 	d.inputs = append(d.inputs[:0], p.inputs...)
-	c.Outputs = append(c.Outputs, p.outputs...)
+	c.Outputs, c.BinaryDefault = append(c.Outputs, p.outputs...), p.binary
 	memory := new(kserve.RequestMemory)
 	r.Inputs, r.Requested = memory.Inputs[:0], memory.Requested[:0]
 	if len(p.tensors) > len(memory.Inputs) {

@@ -9,9 +9,12 @@ import (
 	"github.com/nesoserve/neso/tensor"
 )
 
-const repeated = `{"inputs":[{"name":"A","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}},` +
-	`{"name":"B","shape":[3],"datatype":"FP32","parameters":{"binary_data_size":12}}],"outputs":[{"name":"OA",` +
-	`"parameters":{"binary_data":true}}]}`
+const (
+	tensors = `{"inputs":[{"name":"A","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}},` +
+		`{"name":"B","shape":[3],"datatype":"FP32","parameters":{"binary_data_size":12}}]`
+	repeated = tensors + `,"outputs":[{"name":"OA","parameters":{"binary_data":true}}]}`
+	unnamed  = tensors + `}`
+)
 
 // TestRepeatedText: a text is remembered for its configuration, and what a
 // request does with its shapes does not come back; see also decode, by which all
@@ -45,15 +48,28 @@ func TestRepeatedText(t *testing.T) {
 	if d.latest.cfg != other {
 		t.Error("what was read for another configuration was used")
 	}
+	for _, binary := range []string{"true", "false"} {
+		for range 2 {
+			_, c := read(cfg, `{"parameters":{"binary_data_output":`+binary+`},`+unnamed[1:])
+			if d.latest.cfg != cfg || c.BinaryDefault != (binary == "true") || len(c.Outputs) != 0 {
+				t.Errorf("%s: remembered %v, %+v", binary, d.latest.cfg == cfg, c)
+			}
+		}
+	}
+	if _, c := read(cfg, unnamed); c.BinaryDefault {
+		t.Error("what another text says of outputs was used")
+	}
 	for _, text := range []string{
 		`{"id":"x",` + repeated[1:],
+		`{"parameters":{"binary_data_output":true,"priority":1},` + repeated[1:],
+		`{"parameters":{"own":"x","binary_data_output":true},` + repeated[1:],
 		`{"parameters":{"sequence_id":1},` + repeated[1:],
 	} {
 		r, _ := read(cfg, text)
 		if d.latest.cfg != nil {
 			t.Errorf("%.40s was remembered", text)
 		}
-		if r.ID == "" && r.Correlation.IsZero() {
+		if r.ID == "" && r.Correlation.IsZero() && r.Priority == 0 && len(r.Parameters) == 0 {
 			t.Errorf("%.40s: %+v", text, r)
 		}
 	}
@@ -61,7 +77,9 @@ func TestRepeatedText(t *testing.T) {
 
 func BenchmarkDecodeHead(b *testing.B) {
 	cfg, tail := testConfig(tensor.FP32, "A", "B"), floats(1, 2, 3, 4, 5)
-	for _, c := range []struct{ name, text string }{{"repeated", repeated}, {"new", `{"id":"x",` + repeated[1:]}} {
+	for _, c := range []struct{ name, text string }{
+		{"repeated", repeated}, {"all outputs", `{"parameters":{"binary_data_output":true},` + unnamed[1:]}, {"new", `{"id":"x",` + repeated[1:]},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			var d Decoder
 			text := []byte(c.text)
