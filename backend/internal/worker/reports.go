@@ -11,14 +11,15 @@ import (
 var steadyAhead = steady() - backend.Now()
 
 // moment turns a time that a worker has reported into one of backend.Now, not before
-// begin and not to come.
-func moment(reported uint64, begin int64) int64 {
-	return min(max(int64(min(reported, math.MaxInt64))-steadyAhead, begin), backend.Now())
+// begin and not after now.
+func moment(reported uint64, begin, now int64) int64 {
+	return min(max(int64(min(reported, math.MaxInt64))-steadyAhead, begin), now)
 }
 
 // times takes TIMES: what the model says of a batch that has not ended.
 func (f *batchFrames) times(h wire.Header, body []byte) error {
-	return wire.DecodeTimes(body, func(r *wire.Report) {
+	now := backend.Now()
+	return wire.DecodeTimes(body, func(r wire.Report) {
 		if r.Flags&wire.ReportResponse != 0 {
 			f.responded(h, r)
 			return
@@ -27,7 +28,7 @@ func (f *batchFrames) times(h wire.Header, body []byte) error {
 		for i := range one.Times {
 			one.Times[i] = int64(min(r.Times[i], math.MaxInt64)) - steadyAhead
 		}
-		f.reported(h, r, one)
+		f.reported(h, r, one, now)
 	})
 }
 
@@ -40,7 +41,7 @@ const mostReports = 256
 // reader, which is the caller, has given the response or the batch away. Of what is not
 // counted by them, the batch itself and the traces of its requests, the last word on the
 // whole batch says when it computed, else that on a request.
-func (f *batchFrames) reported(h wire.Header, r *wire.Report, one backend.Report) {
+func (f *batchFrames) reported(h wire.Header, r wire.Report, one backend.Report, now int64) {
 	w := f.work.lock()
 	defer f.work.unlock()
 	if r.Flags&wire.ReportBatch == 0 {
@@ -60,13 +61,13 @@ func (f *batchFrames) reported(h wire.Header, r *wire.Report, one backend.Report
 		b.Batch.Reports = append(b.Batch.Reports, one)
 	}
 	if !one.Failed && (r.Flags&wire.ReportBatch != 0 || !whole) {
-		b.Batch.InputEnd = moment(r.Times[1], b.Batch.InputEnd)
-		b.Batch.OutputStart = moment(r.Times[2], b.Batch.InputEnd)
+		b.Batch.InputEnd = moment(r.Times[1], b.Batch.InputEnd, now)
+		b.Batch.OutputStart = moment(r.Times[2], b.Batch.InputEnd, now)
 	}
 }
 
 // responded counts what an instance says of a response.
-func (f *batchFrames) responded(h wire.Header, r *wire.Report) {
+func (f *batchFrames) responded(h wire.Header, r wire.Report) {
 	i := f.work.lock().instances[h.Instance]
 	f.work.unlock()
 	if i == nil || i.Responded == nil {
@@ -86,7 +87,7 @@ func between(from, to uint64) int64 { return int64(min(to-from, math.MaxInt64)) 
 func (c *callFrames) activity(body []byte) error {
 	at, trace, name, err := wire.DecodeActivity(body)
 	if err == nil {
-		c.host.Activity(string(trace), string(name), moment(at, 1))
+		c.host.Activity(string(trace), string(name), moment(at, 1, backend.Now()))
 	}
 	return err
 }

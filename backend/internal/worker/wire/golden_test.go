@@ -406,7 +406,7 @@ func describe(t testing.TB, frame []byte) map[string]any {
 		v = map[string]any{"segment": number}
 	case KindTimes:
 		var reports []any
-		err = DecodeTimes(body, func(r *Report) {
+		err = DecodeTimes(body, func(r Report) {
 			reports = append(reports, map[string]any{"request": r.Handle, "flags": r.Flags, "size": r.Size, "times": r.Times})
 		})
 		v = map[string]any{"reports": reports}

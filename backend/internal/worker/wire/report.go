@@ -53,7 +53,7 @@ func AppendTimes(dst []byte, instance uint32, id uint64, reports []Report) []byt
 }
 
 // DecodeTimes reads the body of TIMES and gives each report to take.
-func DecodeTimes(body []byte, take func(r *Report)) error {
+func DecodeTimes(body []byte, take func(r Report)) error {
 	c := Cursor{kind: KindTimes, body: body}
 	for c.Err() == nil && c.off < len(body) {
 		at := c.Offset()
@@ -65,7 +65,7 @@ func DecodeTimes(body []byte, take func(r *Report)) error {
 			}
 		}
 		if c.Err() == nil {
-			take(&r)
+			take(r)
 		}
 	}
 	return c.end()
