@@ -122,34 +122,37 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	req.Times.Start = backend.Now()
 	trace := s.startTrace(r, req)
 	defer trace.Done()
+	contentType := jsonType // of an error
 	if err := s.engine.Infer(req); err != nil {
 		fail = backend.AsError(err)
-		defer trace.Send()()
-		s.refuse(c, w, h, jsonType, fail)
-		return
+	} else {
+		var resp *backend.Response
+		contentType = textType
+		if resp, fail = c.sink.Wait(); fail == nil {
+			defer resp.Release() // what it has is written from where it lies
+			fail = s.prepare(w, r, c, pin, id, resp)
+		}
 	}
-	var resp *backend.Response
-	if resp, fail = c.sink.Wait(); fail != nil {
-		defer trace.Send()()
-		s.refuse(c, w, h, textType, fail)
-		return
+	defer trace.Send()()
+	if fail != nil {
+		s.refuse(c, w, h, contentType, fail)
+	} else {
+		s.send(w, r, h, c)
 	}
-	defer resp.Release()
-	if fail = s.hold(w, r, c, int(infer.Bytes(resp))); fail != nil {
-		s.refuse(c, w, h, textType, fail)
-		return
+}
+
+// prepare makes the reply of a response, once there is room for it.
+func (s *Server) prepare(
+	w http.ResponseWriter, r *http.Request, c *inference, pin engine.Pin, id string, resp *backend.Response,
+) *backend.Error {
+	if err := s.hold(w, r, c, int(infer.Bytes(resp))); err != nil {
+		return err
 	}
-	if fail = s.encode(r, c, pin, id, resp); fail != nil {
-		s.refuse(c, w, h, textType, fail)
-		return
+	if err := s.encode(r, c, pin, id, resp); err != nil {
+		return err
 	}
 	c.response.ReleaseRegions()
-	defer trace.Send()()
-	if fail = s.hold(w, r, c, len(c.reply.JSON)); fail != nil {
-		s.refuse(c, w, h, textType, fail)
-		return
-	}
-	s.send(w, r, h, c)
+	return s.hold(w, r, c, len(c.reply.JSON))
 }
 
 // decode fills the request from the body and from the headers that the model sees.
@@ -227,11 +230,12 @@ func (s *Server) startTrace(r *http.Request, req *infer.Request) *tracing.Trace 
 
 // send writes the reply. Large tensors go out from where the model left them.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, h http.Header, c *inference) {
-	h["Content-Type"] = jsonType
+	contentType := jsonType
 	if c.reply.TailSize > 0 {
-		h["Content-Type"] = binaryType
+		contentType = binaryType
 		h[lengthHeader] = c.jsonLength()
 	}
+	h["Content-Type"] = contentType
 	if accept := r.Header["Accept-Encoding"]; accept != nil {
 		if k := coding.Choose(accept); k != coding.None {
 			h["Content-Encoding"] = gzipCoding
