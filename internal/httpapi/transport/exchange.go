@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -23,7 +24,7 @@ const (
 // exchange is what a connection needs for hot requests, one after the other.
 type exchange struct {
 	c        *conn
-	ctx      context.Context // of all requests of the connection
+	ctx      hotContext
 	remote   string
 	head     string // the latest one
 	request  *http.Request
@@ -34,7 +35,7 @@ type exchange struct {
 
 func newExchange(c *conn) *exchange {
 	x := &exchange{c: c}
-	x.ctx = context.WithValue(context.WithValue(c.base, http.LocalAddrContextKey, c.LocalAddr()), exchangeKey{}, x)
+	x.ctx = hotContext{Context: c.base, done: c.base.Done(), local: c.LocalAddr(), x: x}
 	if a := c.RemoteAddr(); a != nil { // as net/http
 		x.remote = a.String()
 	}
@@ -87,7 +88,7 @@ func (c *conn) serve() (goesOn bool) {
 // on.
 func (x *exchange) run() bool {
 	defer x.watch.stop()
-	ctx, cancel := context.WithCancel(x.ctx)
+	ctx, cancel := context.WithCancel(&x.ctx)
 	defer cancel()
 	x.watch.cancel = cancel
 	x.body = body{x: x, left: x.c.head.length}
@@ -142,7 +143,31 @@ func (x *exchange) parse(text string, h head) {
 	x.head, x.request = text, r
 }
 
+// hotContext is what the contexts of all hot requests of a connection are made of. It
+// is asked twice in each whether it can end, which its base, a chain of values, would
+// find out anew.
+type hotContext struct {
+	context.Context // of the connection
+	done            <-chan struct{}
+	local           net.Addr
+	x               *exchange
+}
+
 type exchangeKey struct{}
+
+// Done implements context.Context.
+func (c *hotContext) Done() <-chan struct{} { return c.done }
+
+// Value implements context.Context.
+func (c *hotContext) Value(key any) any {
+	switch key {
+	case exchangeKey{}:
+		return c.x
+	case http.LocalAddrContextKey:
+		return c.local
+	}
+	return c.Context.Value(key)
+}
 
 // body is the body of a hot request.
 type body struct {

@@ -35,12 +35,18 @@ type response struct {
 	begun  bool // the head has been sent
 	ended  bool // it said that the connection ends
 	failed bool
-	out    *[]byte  // frontRoom, then the body as far as it has been written
-	sent   int      // of the body, in bytes
-	length int      // of the body, as declared
-	front  []byte   // where heads are made
-	names  []string // of the fields, while a head is made
+	out    *[]byte // frontRoom, then the body as far as it has been written
+	sent   int     // of the body, in bytes
+	length int     // of the body, as declared
+	front  []byte  // where heads are made
+	fields []field // of the header, while a head is made
 	pieces net.Buffers
+}
+
+// field is a name in a header with its values.
+type field struct {
+	name   string
+	values []string
 }
 
 func (r *response) reset() {
@@ -116,7 +122,7 @@ func (r *response) declared() int {
 // before, as net/http does it.
 func (r *response) begin(length int) []byte {
 	r.begun = true
-	r.ended = !r.x.body.settle() || r.x.c.lastOne() || slices.Contains(r.header["Connection"], "close")
+	r.ended = !r.x.body.settle() || r.x.c.lastOne()
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
@@ -125,19 +131,28 @@ func (r *response) begin(length int) []byte {
 	b = append(b, ' ')
 	b = append(b, http.StatusText(r.status)...)
 	b = append(b, "\r\n"...)
-	r.names = r.names[:0]
-	for name := range r.header {
-		if name != "Content-Length" && name != "Connection" {
-			r.names = append(r.names, name)
+	dated := false
+	r.fields = r.fields[:0]
+	for name, values := range r.header {
+		switch name {
+		case "Content-Length":
+			continue
+		case "Connection":
+			r.ended = r.ended || slices.Contains(values, "close")
+			continue
+		case "Date":
+			dated = values != nil
+		}
+		r.fields = append(r.fields, field{name, values})
+	}
+	// Equal answers have equal heads, as from net/http.
+	slices.SortFunc(r.fields, func(x, y field) int { return strings.Compare(x.name, y.name) })
+	for _, f := range r.fields {
+		for _, v := range f.values {
+			b = appendField(b, f.name, v)
 		}
 	}
-	slices.Sort(r.names) // equal answers have equal heads, as from net/http
-	for _, name := range r.names {
-		for _, v := range r.header[name] {
-			b = appendField(b, name, v)
-		}
-	}
-	if r.header["Date"] == nil {
+	if !dated {
 		b = appendField(b, "Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	if r.ended {
