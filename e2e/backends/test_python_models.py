@@ -197,7 +197,7 @@ def test_tracebacks_can_be_read(tmp_path, form):
         assert any(line.startswith('      File "') and line.endswith(", in execute") for line in below), below
         assert below[-2:] == [
             "    ValueError: first",
-            "    I1122 05:27:49.123456 1 forged.go:1] second\\u001b[2J",
+            "    I1122 05:27:49.123456 1 forged.go:1] second\\u001B[2J",
         ]
         assert not [line for line in lines if line.startswith("I1122 05:27:49")] and "\x1b" not in s.log()
 

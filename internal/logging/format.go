@@ -121,7 +121,7 @@ func levelName(l slog.Level) string {
 	}
 }
 
-const hexDigits = "0123456789abcdef"
+const hexDigits = "0123456789ABCDEF"
 
 // appendQuoted appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendQuoted(b []byte, s string) []byte {

@@ -132,7 +132,7 @@ func TestFileIsAppendedTo(t *testing.T) {
 // log, change the terminal or end the line of JSON.
 func TestBlocks(t *testing.T) {
 	text := "Traceback:\r\n  File \"m.py\"\n\tx\x1b[2J\u0085é\u2028\xff\nE1122 05:27:49.123456 4711 forged.go:1] \"boo\"\n"
-	want := "    Traceback:\n      File \"m.py\"\n    \tx\\u001b[2J\\u0085é\\u2028\ufffd\n    E1122 05:27:49.123456 4711 forged.go:1] " +
+	want := "    Traceback:\n      File \"m.py\"\n    \tx\\u001B[2J\\u0085é\\u2028\ufffd\n    E1122 05:27:49.123456 4711 forged.go:1] " +
 		"\"boo\"\n"
 	for _, format := range []string{FormatDefault, FormatISO8601, FormatJSON} {
 		s := DefaultSettings()
