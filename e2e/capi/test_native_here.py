@@ -58,6 +58,12 @@ def test_final_response(flags, served, tmp_path):
     run(made, *served[:2], ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0:handle_segv=0")
 
 
+def test_a_hostile_program(served, tmp_path):
+    """Everything is deleted in callbacks and by other threads, under AddressSanitizer, while libraries answer and servers end."""
+    made = program("hostile", tmp_path, "-fsanitize=address")
+    run(made, *served[:2], "4", "1", ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0:handle_segv=0")
+
+
 COUNTS = """input [ { name: "N" data_type: TYPE_INT32 dims: [ 1 ] } ]
 output [ { name: "ORDER" data_type: TYPE_INT32 dims: [ 1 ] } ]
 instance_group [ { count: 1 kind: KIND_CPU } ]
