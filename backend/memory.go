@@ -24,19 +24,23 @@ type MemoryReporter interface {
 // SumMemory adds up what the parts of a model say, ordered by type and device. Of several
 // figures of one part for the same type and device the last one counts.
 func SumMemory(parts ...[]MemoryUsage) []MemoryUsage {
-	var all []MemoryUsage
+	type place struct {
+		kind string
+		id   int64
+	}
+	sums := map[place]uint64{}
 	for _, part := range parts {
-		for i, u := range part {
-			same := func(o MemoryUsage) bool { return o.Type == u.Type && o.ID == u.ID }
-			if slices.ContainsFunc(part[i+1:], same) {
-				continue
-			}
-			if k := slices.IndexFunc(all, same); k >= 0 {
-				all[k].Bytes += u.Bytes
-			} else {
-				all = append(all, u)
-			}
+		last := map[place]uint64{}
+		for _, u := range part {
+			last[place{u.Type, u.ID}] = u.Bytes
 		}
+		for p, bytes := range last {
+			sums[p] += bytes
+		}
+	}
+	var all []MemoryUsage
+	for p, bytes := range sums {
+		all = append(all, MemoryUsage{Type: p.kind, ID: p.id, Bytes: bytes})
 	}
 	slices.SortFunc(all, func(a, b MemoryUsage) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID)) })
 	return all

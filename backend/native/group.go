@@ -245,6 +245,9 @@ func (g *group) addUnlocked(ctx context.Context, i *instance, spec func() (super
 			if err = i.model.tell(ctx, c, false); err == nil {
 				err = i.init(ctx, c)
 			}
+			if err != nil {
+				c.ForgetMemory(i.model.number, i.number)
+			}
 		}
 		g.mu.Lock()
 		switch {
@@ -299,9 +302,11 @@ func (g *group) drop(m *model) *supervise.Worker {
 		m.batcher.end(g, m)
 		if len(g.models) > 0 || g.telling > 0 || g.key == "" {
 			g.callLocked(wire.KindUnload, 0, host.Unload{Model: &m.number})
-			if c := w.Living(); c != nil {
-				c.ForgetMemory(m.number, 0)
-			}
+		}
+	}
+	if w != nil {
+		if c := w.Living(); c != nil {
+			c.ForgetMemory(m.number, 0) // it may have said something before its load has failed
 		}
 	}
 	if len(g.models) > 0 || g.telling > 0 {

@@ -204,7 +204,10 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	if isShared(&cfg) {
+	switch {
+	case isShared(&cfg) && cfg.Strict:
+		return nil, nil // the library would see the model initialized twice, in the one process that it has
+	case isShared(&cfg):
 		return d.completeShared(ctx, &cfg, lib)
 	}
 	spec, err := d.spec(&cfg, lib)

@@ -54,8 +54,8 @@ const (
 	// 62 are the most: more clients than that are no quicker for it, and a request that
 	// stands in line here costs the server two switches and a select.
 	shortest = 8e3 // ns
-	// heldUp is what an instance counts that has held up what was sent ahead: after
-	// some ten quick executions it is quick again.
+	// heldUp is what an instance counts that has held up what was sent ahead, or that may
+	// have when that was recalled: after some ten quick executions it is quick again.
 	heldUp = 4 * quickSpan
 	// tookPart is by what part of it each execution moves took.
 	tookPart = 8

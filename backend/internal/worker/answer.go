@@ -19,7 +19,7 @@ type answer struct {
 func (f *batchFrames) responses(h wire.Header, body []byte, in *wire.Chunk) error {
 	cur := wire.NewCursor(h.Kind, body)
 	n, ends := cur.ResponsesHead()
-	if b := f.find(h.ID); b != nil && b.Batch.OutputStart == 0 {
+	if b := f.answering(h.ID); b != nil && b.Batch.OutputStart == 0 {
 		b.Batch.OutputStart = backend.Now()
 	}
 	for range n {

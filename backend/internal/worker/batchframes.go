@@ -33,7 +33,7 @@ func (f *batchFrames) result(h wire.Header, body []byte, in *wire.Chunk) error {
 	if err != nil {
 		return err
 	}
-	b := f.find(h.ID)
+	b := f.answering(h.ID)
 	cur := wire.NewCursor(h.Kind, body)
 	if b == nil && f.keepStuck {
 		return f.lateResult(h, entries, &cur, in)
@@ -68,6 +68,12 @@ func (f *batchFrames) result(h wire.Header, body []byte, in *wire.Chunk) error {
 func (f *batchFrames) find(id uint64) *batch {
 	defer f.work.unlock()
 	return f.work.lock().batches.Find(id)
+}
+
+// answering returns the batch of a number to which an answer has come.
+func (f *batchFrames) answering(id uint64) *batch {
+	defer f.work.unlock()
+	return f.work.lock().batches.Answering(id)
 }
 
 // lateResult takes the outputs of an abandoned batch.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nesoserve/neso/backend"
@@ -19,21 +20,39 @@ type usage struct {
 // part is a model of the worker, with the instance 0, or an instance.
 type part struct{ model, instance uint32 }
 
-// Bounds of what is kept: a part has a figure for each type of memory and device, and there
-// are two numbers for each instance at most.
+// Bounds of what is kept, whatever the process is: a part has a figure for each type of
+// memory and device.
 const (
+	mostUsage   = 4096
 	mostFigures = 1 << 16
 	mostParts   = 1 << 16
 )
 
+// memoryTypes are those that a figure may be of; the last stands for all that are none.
+var memoryTypes = []string{"CPU", "CPU_PINNED", "GPU", "<invalid>"}
+
 // take replaces what a part has said.
 func (u *usage) take(b *wire.MemoryBody) error {
+	if len(b.Usage) > mostUsage {
+		return backend.Errorf(backend.InvalidArg, "%d figures of memory usage, at most %d", len(b.Usage), mostUsage)
+	}
+	for i := range b.Usage {
+		k := slices.Index(memoryTypes, b.Usage[i].Type)
+		if k < 0 {
+			return backend.Errorf(backend.InvalidArg, "figure %d of memory usage has the type '%.40s', want one of %s",
+				i, b.Usage[i].Type, strings.Join(memoryTypes, ", "))
+		}
+		b.Usage[i].Type = memoryTypes[k] // so that nothing of the frame is kept
+	}
 	p := partOf(b.Model, b.Instance)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before, known := u.parts[p]
-	if u.size-len(before)+len(b.Usage) > mostFigures || !known && len(u.parts) >= mostParts {
+	switch {
+	case u.size-len(before)+len(b.Usage) > mostFigures:
 		return backend.Errorf(backend.Unavailable, "the process reports more than %d figures of its memory", mostFigures)
+	case !known && len(u.parts) >= mostParts:
+		return backend.Errorf(backend.Unavailable, "more than %d models and instances of the process report their memory", mostParts)
 	}
 	if u.parts == nil {
 		u.parts = map[part][]backend.MemoryUsage{}
@@ -60,19 +79,30 @@ func (u *usage) forget(p part) {
 // ReportedMemory returns the sums of what a model and instances of it say that they have;
 // ok is false where they have said nothing.
 func (c *Conn) ReportedMemory(model uint32, instances []uint32) (sums []backend.MemoryUsage, ok bool) {
-	u := &c.usage
+	said := c.usage.of(model, instances)
+	return backend.SumMemory(said...), len(said) > 0
+}
+
+// of returns what a model and instances of it have said. The lists do not change.
+func (u *usage) of(model uint32, instances []uint32) (said [][]backend.MemoryUsage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.parts) == 0 {
-		return nil, false
+		return nil
 	}
-	var said [][]backend.MemoryUsage
-	for p, usage := range u.parts {
-		if p == partOf(model, 0) || slices.Contains(instances, p.instance) {
-			said = append(said, usage)
+	for _, p := range append([]part{partOf(model, 0)}, instanceParts(instances)...) {
+		if list, ok := u.parts[p]; ok {
+			said = append(said, list)
 		}
 	}
-	return backend.SumMemory(said...), len(said) > 0
+	return said
+}
+
+func instanceParts(instances []uint32) (parts []part) {
+	for _, i := range instances {
+		parts = append(parts, partOf(0, i))
+	}
+	return parts
 }
 
 // ForgetMemory forgets what a model has said, or, unless that is 0, an instance.

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,11 +40,48 @@ func TestUsageOfModelsAndInstances(t *testing.T) {
 	reads(3, []uint32{2}, true)
 	c.ForgetMemory(3, 0)
 	reads(3, []uint32{2}, false)
+}
 
-	if err := c.usage.take(&wire.MemoryBody{Model: 5, Usage: make([]backend.MemoryUsage, mostFigures)}); err == nil {
-		t.Error("more figures than are kept were taken")
+// What a process may say is bounded, whatever it is: nothing is kept of what is refused.
+func TestUsageIsBounded(t *testing.T) {
+	figures := func(n int, kind string) []backend.MemoryUsage {
+		return slices.Repeat([]backend.MemoryUsage{{Type: kind, Bytes: 1}}, n)
 	}
-	reads(5, nil, false)
-	say(5, 0, make([]backend.MemoryUsage, mostFigures-2)...)
-	say(5, 0, make([]backend.MemoryUsage, mostFigures-2)...)
+	c, endless := &Conn{}, strings.Repeat("x", 1<<20)
+	for _, test := range []struct {
+		name  string
+		usage []backend.MemoryUsage
+		want  string
+	}{
+		{"as many as there may be", figures(mostUsage, "GPU"), ""},
+		{"of no known type of memory", figures(1, "<invalid>"), ""},
+		{"too many", figures(mostUsage+1, "CPU"), "4097 figures of memory usage, at most 4096"},
+		{"another type", append(figures(1, "CPU"), figures(1, endless)...), "figure 1 of memory usage has the type '" + endless[:40] + "', want"},
+		{"no type", figures(1, ""), "figure 0 of memory usage has the type ''"},
+	} {
+		err := c.usage.take(&wire.MemoryBody{Model: 7, Usage: test.usage})
+		_, said := c.ReportedMemory(7, nil)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) || said != (err == nil) {
+			t.Errorf("%s: %v, said %t", test.name, err, said)
+		}
+		c.ForgetMemory(7, 0)
+	}
+	for i := range uint32(mostFigures / mostUsage) {
+		if err := c.usage.take(&wire.MemoryBody{Model: i, Usage: figures(mostUsage, "CPU")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := c.usage.take(&wire.MemoryBody{Model: 99, Usage: figures(1, "CPU")})
+	if err == nil || !strings.Contains(err.Error(), "more than 65536 figures") {
+		t.Errorf("more figures than are kept: %v", err)
+	}
+	if err := c.usage.take(&wire.MemoryBody{Model: 1, Usage: figures(mostUsage, "CPU")}); err != nil {
+		t.Errorf("in place of others: %v", err)
+	}
+	c = &Conn{}
+	for i := range uint32(mostParts + 1) {
+		if err := c.usage.take(&wire.MemoryBody{Instance: i + 1}); (err == nil) != (i < mostParts) {
+			t.Fatalf("part %d: %v", i, err)
+		}
+	}
 }

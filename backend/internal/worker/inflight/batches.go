@@ -93,6 +93,16 @@ func (a *Batches[I]) Answered(handle uint64) (copies []*tensor.Buffer) {
 	return copies
 }
 
+// Answering returns the batch of a number, as Find, to which an answer has come: the worker
+// has begun it, whether it was recalled or not.
+func (a *Batches[I]) Answering(id uint64) *Batch[I] {
+	b := a.sent[id]
+	if b != nil {
+		b.begins()
+	}
+	return b
+}
+
 // Frees notes that the worker can take another batch although this one has not ended.
 func (a *Batches[I]) Frees(id uint64) {
 	if b := a.sent[id]; b != nil {
@@ -103,7 +113,7 @@ func (a *Batches[I]) Frees(id uint64) {
 // Finished takes out a batch that the worker has finished. It returns nil when the
 // worker does not have it; Returned knows whether it was abandoned. Settle comes next.
 func (a *Batches[I]) Finished(id uint64) *Batch[I] {
-	b := a.sent[id]
+	b := a.Answering(id)
 	if b != nil {
 		a.leave(b)
 		b.pipeline.next(0)

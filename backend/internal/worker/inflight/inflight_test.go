@@ -30,6 +30,7 @@ import (
 //	                             what it has not begun is forbidden; its connection has ended
 //	back INSTANCE BATCH BATCH    it has begun all up to the first, and was forbidden all up to the second
 //	not-begun BATCH              the worker says so
+//	answering BATCH              a response to it has come
 //	answer REQUEST               gives a response that is not the final one
 //	final REQUEST                gives the final response
 //	finished BATCH [later]       settles it; later: its model is decoupled
@@ -261,6 +262,10 @@ func (p *player) ask(words []string) {
 	switch words[0] {
 	case "begun":
 		p.pipelines[words[1]].Begun(p.number(words[2]))
+	case "answering":
+		if p.account.Answering(p.number(words[1])) == nil {
+			p.say("not here")
+		}
 	case "frees":
 		p.account.Frees(p.number(words[1]))
 	case "look":
