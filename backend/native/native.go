@@ -204,10 +204,7 @@ func (d *driver) Complete(ctx context.Context, cfg backend.Config) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case isShared(&cfg) && cfg.Strict:
-		return nil, nil // the library would see the model initialized twice, in the one process that it has
-	case isShared(&cfg):
+	if isShared(&cfg) {
 		return d.completeShared(ctx, &cfg, lib)
 	}
 	spec, err := d.spec(&cfg, lib)
