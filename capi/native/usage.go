@@ -16,18 +16,12 @@ import (
 
 // What a library says of its memory goes to the server, which shows it in the statistics.
 
-// memoryNames are those of the types of memory in statistics.
-var memoryNames = [...]string{object.CPU: "CPU", object.Pinned: "CPU_PINNED", object.GPU: "GPU"}
-
-// mostUsage bounds the figures of one report.
-const mostUsage = 4096
-
 // said sends what a model or an instance says to the server. usage is an array of so many
 // TRITONSERVER_BufferAttributes, which stay the library's.
 func (u *Upstream) said(m host.Memory, usage C.uintptr_t, count C.uint32_t) C.uintptr_t {
 	switch {
-	case count > mostUsage:
-		return errorf(backend.InvalidArg, "%d figures of memory usage, at most %d", count, mostUsage)
+	case count > host.MaxMemoryUsage:
+		return errorf(backend.InvalidArg, "%d figures of memory usage, at most %d", count, host.MaxMemoryUsage)
 	case count > 0 && usage == 0:
 		return C.uintptr_t(object.Null("the memory usage"))
 	}
@@ -38,11 +32,7 @@ func (u *Upstream) said(m host.Memory, usage C.uintptr_t, count C.uint32_t) C.ui
 			if !ok {
 				return stale("the buffer attributes")
 			}
-			name := "<invalid>"
-			if a.Type >= 0 && int(a.Type) < len(memoryNames) {
-				name = memoryNames[a.Type]
-			}
-			m.Usage = append(m.Usage, backend.MemoryUsage{Type: name, ID: a.TypeID, Bytes: a.Size})
+			m.Usage = append(m.Usage, backend.MemoryUsage{Type: host.MemoryType(int(a.Type)), ID: a.TypeID, Bytes: a.Size})
 		}
 	}
 	if err := u.server.Control(host.Control{Op: "memory", Memory: &m}, nil); err != nil {

@@ -8,10 +8,9 @@ import random
 import re
 import signal
 import threading
-from pathlib import Path
 
 import pytest
-from libraries import backend, have_host, model
+from libraries import backend, have_host, hosts, model
 from server import Server
 from test_library import CC, LIBRARY, program, run
 from test_native import MISUSES_TOLD
@@ -101,22 +100,11 @@ def stand_still(over: threading.Event) -> None:
     """Stops the workers of this process's children for longer than the server waits for them, again and again."""
     random.seed(1)
     while not over.wait(0.01):
-        for worker in workers():
+        for worker in hosts(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGSTOP)
                 over.wait(random.uniform(0.003, 0.012))
                 os.kill(worker, signal.SIGCONT)
-
-
-def workers() -> list[int]:
-    """Process ids of `neso-host` whose parent is a child of this process."""
-    parent, names = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            process, _, after = stat.read_text().rpartition(")")
-            pid, _, name = process.partition(" (")
-            parent[int(pid)], names[int(pid)] = int(after.split()[1]), name
-    return [pid for pid, name in names.items() if name == "neso-host" and parent.get(parent[pid]) == os.getpid()]
 
 
 def test_command(served):

@@ -23,26 +23,22 @@ type part struct{ model, instance uint32 }
 // Bounds of what is kept, whatever the process is: a part has a figure for each type of
 // memory and device.
 const (
-	mostUsage   = 4096
 	mostFigures = 1 << 16
 	mostParts   = 1 << 16
 )
 
-// memoryTypes are those that a figure may be of; the last stands for all that are none.
-var memoryTypes = []string{"CPU", "CPU_PINNED", "GPU", "<invalid>"}
-
 // take replaces what a part has said.
 func (u *usage) take(b *wire.MemoryBody) error {
-	if len(b.Usage) > mostUsage {
-		return backend.Errorf(backend.InvalidArg, "%d figures of memory usage, at most %d", len(b.Usage), mostUsage)
+	if len(b.Usage) > wire.MaxMemoryUsage {
+		return backend.Errorf(backend.InvalidArg, "%d figures of memory usage, at most %d", len(b.Usage), wire.MaxMemoryUsage)
 	}
 	for i := range b.Usage {
-		k := slices.Index(memoryTypes, b.Usage[i].Type)
+		k := slices.Index(wire.MemoryTypes, b.Usage[i].Type)
 		if k < 0 {
 			return backend.Errorf(backend.InvalidArg, "figure %d of memory usage has the type '%.40s', want one of %s",
-				i, b.Usage[i].Type, strings.Join(memoryTypes, ", "))
+				i, b.Usage[i].Type, strings.Join(wire.MemoryTypes, ", "))
 		}
-		b.Usage[i].Type = memoryTypes[k] // so that nothing of the frame is kept
+		b.Usage[i].Type = wire.MemoryTypes[k] // so that nothing of the frame is kept
 	}
 	p := partOf(b.Model, b.Instance)
 	u.mu.Lock()
@@ -87,22 +83,16 @@ func (c *Conn) ReportedMemory(model uint32, instances []uint32) (sums []backend.
 func (u *usage) of(model uint32, instances []uint32) (said [][]backend.MemoryUsage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.parts) == 0 {
-		return nil
-	}
-	for _, p := range append([]part{partOf(model, 0)}, instanceParts(instances)...) {
+	add := func(p part) {
 		if list, ok := u.parts[p]; ok {
 			said = append(said, list)
 		}
 	}
-	return said
-}
-
-func instanceParts(instances []uint32) (parts []part) {
+	add(part{model: model})
 	for _, i := range instances {
-		parts = append(parts, partOf(0, i))
+		add(part{instance: i})
 	}
-	return parts
+	return said
 }
 
 // ForgetMemory forgets what a model has said, or, unless that is 0, an instance.

@@ -53,9 +53,9 @@ func TestUsageIsBounded(t *testing.T) {
 		usage []backend.MemoryUsage
 		want  string
 	}{
-		{"as many as there may be", figures(mostUsage, "GPU"), ""},
+		{"as many as there may be", figures(wire.MaxMemoryUsage, "GPU"), ""},
 		{"of no known type of memory", figures(1, "<invalid>"), ""},
-		{"too many", figures(mostUsage+1, "CPU"), "4097 figures of memory usage, at most 4096"},
+		{"too many", figures(wire.MaxMemoryUsage+1, "CPU"), "4097 figures of memory usage, at most 4096"},
 		{"another type", append(figures(1, "CPU"), figures(1, endless)...), "figure 1 of memory usage has the type '" + endless[:40] + "', want"},
 		{"no type", figures(1, ""), "figure 0 of memory usage has the type ''"},
 	} {
@@ -66,8 +66,8 @@ func TestUsageIsBounded(t *testing.T) {
 		}
 		c.ForgetMemory(7, 0)
 	}
-	for i := range uint32(mostFigures / mostUsage) {
-		if err := c.usage.take(&wire.MemoryBody{Model: i, Usage: figures(mostUsage, "CPU")}); err != nil {
+	for i := range uint32(mostFigures / wire.MaxMemoryUsage) {
+		if err := c.usage.take(&wire.MemoryBody{Model: i, Usage: figures(wire.MaxMemoryUsage, "CPU")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestUsageIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "more than 65536 figures") {
 		t.Errorf("more figures than are kept: %v", err)
 	}
-	if err := c.usage.take(&wire.MemoryBody{Model: 1, Usage: figures(mostUsage, "CPU")}); err != nil {
+	if err := c.usage.take(&wire.MemoryBody{Model: 1, Usage: figures(wire.MaxMemoryUsage, "CPU")}); err != nil {
 		t.Errorf("in place of others: %v", err)
 	}
 	c = &Conn{}

@@ -21,6 +21,19 @@ type (
 	Number = wire.Number
 )
 
+// MaxMemoryUsage is wire.MaxMemoryUsage.
+const MaxMemoryUsage = wire.MaxMemoryUsage
+
+// MemoryType returns the name of a type of memory, as Memory has it, by its number in the C
+// interface.
+func MemoryType(number int) string {
+	invalid := len(wire.MemoryTypes) - 1
+	if number < 0 || number > invalid {
+		number = invalid
+	}
+	return wire.MemoryTypes[number]
+}
+
 // Infer sends a request to another model, from the instance of that number or, with 0,
 // from none; see guest.Guest.Infer.
 func (s *Server) Infer(instance uint32, r *backend.Request, many bool, respond func(*backend.Response, bool)) (*Call, error) {

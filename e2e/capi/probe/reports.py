@@ -13,6 +13,7 @@ from tellers import Told
 
 TOP = Path(__file__).resolve().parents[3]
 IO = models.io("input", "IN0 INT32 -1") + models.io("output", "OUT0 INT32 -1")
+PLACES = {"here": True, "hosted": False}  # models, and whether they are in the program's process
 CPU = "instance_group [ {{ kind: KIND_CPU count: {} }} ]\n"
 
 
@@ -27,10 +28,11 @@ def write(top: Path, name: str, config: str, here: bool) -> None:
     shutil.copy(built, top / name)
 
 
-def tallies(lib: Library, s, model: str, what: str) -> None:
+def tallies(lib: Library, told: Told, s, model: str, what: str) -> None:
     call = Call(lib, s, model).put("SetStringParameter", "do", what).input("IN0", "INT32", [2], [7, 8])
     lib.say(f"{model}: {what}", call.run())
     call.delete()
+    told.tell(model)
 
 
 def statistics(lib: Library, s, model: str) -> dict:
@@ -52,16 +54,15 @@ MEMORY = (
 def native_memory(lib: Library, home) -> None:
     """The memory that a library reports, of its model and of its instances."""
     top, told = home / "natives", Told(lib, home)
-    for name, here in (("here", True), ("hosted", False)):
+    for name, here in PLACES.items():
         write(top, name, IO + models.DECOUPLED + CPU.format(1), here)
     with Server(lib, top, "here", "hosted") as s:
-        for model in ("here", "hosted"):
+        for model in PLACES:
             told.skip()
             lib.say(f"{model}: at the start", statistics(lib, s, model)["memory_usage"])
             for of in ("model", "instance"):
                 for usage in MEMORY:
-                    tallies(lib, s, model, f"memory {of} {usage}")
-                    told.tell(model)
+                    tallies(lib, told, s, model, f"memory {of} {usage}")
                     lib.say(f"{model}: memory of {of}: {usage}", statistics(lib, s, model)["memory_usage"])
 
 
@@ -86,15 +87,14 @@ RESPONSES = (
 def native_response_statistics(lib: Library, home) -> None:
     """The times of single responses that a library reports."""
     top, told = home / "natives", Told(lib, home)
-    for name, here in (("here", True), ("hosted", False)):
+    for name, here in PLACES.items():
         for kind, more in (("", models.DECOUPLED), ("_single", "")):
             write(top, name + kind, IO + more + CPU.format(1), here)
     for model in ("here", "hosted", "here_single", "hosted_single"):
         with Server(lib, top, model) as s:
             for responses in RESPONSES:
                 told.skip()
-                tallies(lib, s, model, f"response {responses}")
-                told.tell(model)
+                tallies(lib, told, s, model, f"response {responses}")
                 text = lib.text(lib.value("ServerModelStatistics", s, model, -1))
                 lib.say(
                     f"{model}: response statistics", text[text.index('"response_stats"') : text.index(',"batch_stats"')]

@@ -66,6 +66,13 @@ type ControlBody struct {
 	Memory     *MemoryBody       `json:"memory,omitempty"`
 }
 
+// MaxMemoryUsage bounds the figures of a MemoryBody.
+const MaxMemoryUsage = 4096
+
+// MemoryTypes are those that a figure may be of, by their numbers in the C interface; the
+// last one stands for all that are none.
+var MemoryTypes = []string{"CPU", "CPU_PINNED", "GPU", "<invalid>"}
+
 // MemoryBody is the memory that a model, or an instance, says that it has: all of it.
 type MemoryBody struct {
 	// Model and Instance are numbers in the worker. Instance is 0 for the model itself,
