@@ -21,6 +21,8 @@ const (
 	// about it: heads cost a client next to nothing. It is part of what a connection
 	// costs, and not counted.
 	firstBytes = 16 << 10
+	// largeBody is from how many bytes on the rest of a body waits at the model's door.
+	largeBody = 256 << 10
 	// placeShare is the part of a large body that has to come before there is a place
 	// for the whole.
 	placeShare = 64

@@ -18,6 +18,7 @@ import (
 	"github.com/nesoserve/neso/internal/infer"
 	"github.com/nesoserve/neso/internal/kserve"
 	"github.com/nesoserve/neso/internal/kserve/jsonwire"
+	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/ledger"
 	"github.com/nesoserve/neso/internal/logging"
 	"github.com/nesoserve/neso/internal/memory"
@@ -42,7 +43,8 @@ type inference struct {
 	raw      bool
 	flat     bool // the body is JSON of the generate extension, whatever a header says
 	received int64
-	length   []string // see jsonLength
+	pass     *lane.Pass // of a large body
+	length   []string   // see jsonLength
 	lengthOf int
 }
 
@@ -66,7 +68,7 @@ func (s *Server) release(c *inference) {
 	c.in.end(nil)
 	c.text.Free()
 	c.out.Close()
-	c.key = nil
+	c.key, c.pass = nil, nil
 	s.ledger().Give(ledger.In, c.control)
 	c.control = 0
 	s.inferences.Put(c)
@@ -101,6 +103,10 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
+	if c.body.RestSize >= largeBody {
+		c.pass = pin.Model.Door(req.Ctx.Done())
+		defer func() { c.pass.Leave() }()
+	}
 	if err := s.decode(r, c, pin, req); err != nil {
 		req.Discard()
 		s.turnAway(w, r, c, err)
@@ -111,6 +117,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		c.in.end(h)
 		stopReadTimer(w)
 	}
+	c.pass.Arrived()
 	pin = pin.Continue(req)
 	verbose := s.o.Logger != nil && s.o.Logger.Enabled(req.Ctx, logging.Verbose(1))
 	var fail *backend.Error
@@ -120,6 +127,10 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	id := req.ID // the request may be gone once it is answered
 	req.Times.Start = backend.Now()
+	if waited := c.pass.Waited(); waited > 0 { // in line for the instances
+		req.Times.Start -= int64(waited)
+		req.Times.Queue = req.Times.Start
+	}
 	trace := s.startTrace(r, req)
 	defer trace.Done()
 	contentType := jsonType // of an error
@@ -128,7 +139,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	} else {
 		var resp *backend.Response
 		contentType = textType
-		if resp, fail = c.sink.Wait(); fail == nil {
+		resp, fail = c.sink.Wait()
+		c.pass.Leave() // who does not read its answer keeps no place
+		if fail == nil {
 			defer resp.Release() // what it has is written from where it lies
 			fail = s.prepare(w, r, c, pin, id, resp)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nesoserve/neso/backend"
 	"github.com/nesoserve/neso/internal/instance"
+	"github.com/nesoserve/neso/internal/lane"
 	"github.com/nesoserve/neso/internal/modelconfig"
 	"github.com/nesoserve/neso/internal/processors"
 	"github.com/nesoserve/neso/internal/ratelimit"
@@ -132,6 +133,7 @@ type Model struct {
 	worked workerCPU
 	// abandoned counts those pins whose execution was abandoned.
 	abandoned atomic.Int64
+	door      lane.Door
 	drained   chan struct{} // of capacity 1: pins may have come down to closing
 
 	closing   atomic.Bool // Close has begun
