@@ -42,6 +42,8 @@ def test_program(served, tmp_path):
     done = run(program("here", tmp_path, "-ldl"), *served, NESO_HOST="/nowhere/neso-host")  # which it does not need
     for _, told in MISUSES_TOLD:
         assert all(line in done.stderr for line in told), done.stderr[-3000:]
+    # No line speaks of a process that is not there, also not when the server is gone and a library comes back.
+    assert "neso-host" not in done.stderr and "broken pipe" not in done.stderr, done.stderr[-3000:]
     order = re.findall(r"order: (\w+)", done.stderr)
     assert order.count("Initialize") == order.count("Finalize") == 2, order  # once for each server
     assert order.count("ModelInitialize") == order.count("ModelFinalize"), order

@@ -2,8 +2,6 @@ package guest
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
 	"sync"
 
 	"github.com/nesoserve/neso/backend/internal/worker/wire"
@@ -85,8 +83,7 @@ func (c *callQueues) beginLocked(number uint32, q *callQueue) {
 func (c *callQueues) run(j *job) {
 	err := c.guest.call(j)
 	j.in.Release()
-	if err != nil { // as in work
-		fmt.Fprintln(os.Stderr, err)
-		c.guest.fail()
+	if err != nil {
+		c.guest.broke(err)
 	}
 }

@@ -138,11 +138,11 @@ func NewServing(control, descriptors *os.File, h Handler) (*Guest, error) {
 // before Serve.
 func (g *Guest) Beside(n *near.Near) { g.near = n }
 
-// Run is Serve for neso-host: it says on standard error what went wrong, and returns
-// the exit status.
+// Run is Serve for libraries: it says on standard error what went wrong, and returns the
+// exit status of neso-host.
 func (g *Guest) Run() int {
 	if err := g.Serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "neso-host:", err)
+		g.complain(err)
 		return 1
 	}
 	return 0
@@ -153,7 +153,7 @@ func (g *Guest) Run() int {
 func (g *Guest) Serve() error {
 	hello := wire.Hello{PID: os.Getpid(), Protocol: wire.Version, Lent: true, Board: g.board.known, Asks: g.asks}
 	if err := g.json(wire.KindHello, 0, 0, hello); err != nil {
-		return err
+		return unlessGone(err)
 	}
 	jobs := newJobQueue()
 	g.jobs = jobs
@@ -177,10 +177,7 @@ func (g *Guest) Serve() error {
 	}
 	// The server is gone: nobody waits for what still runs, and a model may run for
 	// long. The process ends with its caller.
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
+	return unlessGone(err)
 }
 
 var errGuestExit = errors.New("the server said EXIT")
@@ -239,9 +236,8 @@ func (g *Guest) work(jobs *jobQueue) {
 			}
 		}
 		j.in.Release()
-		if err != nil { // the channel is broken, which the reader sees too, or the server breaks the protocol
-			fmt.Fprintln(os.Stderr, err)
-			g.fail()
+		if err != nil {
+			g.broke(err)
 			return
 		}
 	}

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"sync/atomic"
 
@@ -86,8 +85,7 @@ func (l *line) work() {
 		}
 		j.in.Release()
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			l.guest.fail()
+			l.guest.broke(err)
 			return
 		}
 	}
