@@ -65,7 +65,8 @@ def test_statistics_as_they_are_said(server):
 def test_configuration(server):
     assert said(
         server,
-        'unknown: auto-completed, field colour: expected a field of the model configuration, found unknown field "colour"',
+        "unknown: colour: Cannot find field. (auto-completed, field colour: "
+        'expected a field of the model configuration, found unknown field "colour")',
     )
     text = spoken(server)
     before, after = (

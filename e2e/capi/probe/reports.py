@@ -114,6 +114,10 @@ SETS = (
     "{'instance_group':[{'count':3,'kind':'KIND_CPU'}]}",
     "{'name':'other'}",
     "{'nonsense':1}",
+    "{'nonsense':{'a':[1,{'b':2}]},'other':2}",
+    "{'input':[{'name':'IN0','data_type':'TYPE_INT32','dims':[-1],'nonsense':1}]}",
+    "{'model_transaction_policy':{'nonsense':true}}",
+    "{'parameters':{'a':{'nonsense':'x'}}}",
     "{}",
 )
 

@@ -1,7 +1,9 @@
 package draft
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -21,6 +23,9 @@ func (d *Draft) Merge(completed []byte) error {
 	}
 	other, err := ParseJSON(completed, "auto-completed")
 	if err != nil {
+		if faults, ok := errors.AsType[fault.List](err); ok {
+			tellUnknown(faults)
+		}
 		return err
 	}
 	before := proto.Clone(d.pb)
@@ -51,6 +56,21 @@ func (d *Draft) Merge(completed []byte) error {
 	d.markMerged(before.ProtoReflect())
 	d.Normalize()
 	return nil
+}
+
+// tellUnknown gives faults the text that Triton, whose log alone tells of other
+// configurations in JSON, answers a backend library for a field that there is not.
+func tellUnknown(faults fault.List) {
+	for i := range faults {
+		f := &faults[i]
+		if f.Unknown == "" {
+			continue
+		}
+		f.Text = f.Unknown + ": Cannot find field."
+		if in := strings.TrimSuffix(strings.TrimSuffix(f.Path, f.Unknown), "."); in != "" {
+			f.Text = "(" + in + ") " + f.Text
+		}
+	}
 }
 
 // JSON returns the configuration in the form that backends are given.

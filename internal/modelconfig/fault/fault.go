@@ -24,6 +24,8 @@ type Fault struct {
 	// Path is the field, for example "input[0].dims[1]".
 	Path            string
 	Expected, Found string
+	// Unknown is the name of a field of a JSON form that the message does not have.
+	Unknown string
 	// Hint says what to do, for example which name was meant.
 	Hint string
 	// Lacks is the name of the file that is missing: errors that name it tell this

@@ -139,7 +139,10 @@ func (r *jsonReader) unknown(name, path, parent string, md protoreflect.MessageD
 	if parent != "" {
 		in = string(md.Name())
 	}
-	r.fault(path, "a field of "+in, "unknown field "+fault.Quote(name), suggestField(name, md))
+	r.faults.Add(fault.Fault{
+		File: r.file, Path: path, Unknown: name,
+		Expected: "a field of " + in, Found: "unknown field " + fault.Quote(name), Hint: suggestField(name, md),
+	})
 	if meant := nearest(name, fieldNames(md)); meant != "" && !hasField(object, md, meant) {
 		r.gaps.Missing(parent, meant)
 	}
