@@ -48,6 +48,7 @@ func (d *Door) Enter(places int, gone <-chan struct{}, who Waiting) *Pass {
 	p := &Pass{door: d}
 	d.mu.Lock()
 	d.places = places
+	d.fillLocked()                            // there may be more places than before
 	if p.holds = d.inside < places; p.holds { // then nobody waits
 		d.inside++
 	} else {
@@ -115,6 +116,11 @@ func (p *Pass) Leave() {
 	}
 	p.holds = false
 	d.inside--
+	d.fillLocked()
+}
+
+// fillLocked gives the free places to those that wait longest.
+func (d *Door) fillLocked() {
 	for len(d.line) > 0 && d.inside < d.places {
 		next := d.line[0]
 		d.line = slices.Delete(d.line, 0, 1)

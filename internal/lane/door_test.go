@@ -78,11 +78,11 @@ func TestDoorLetsInWhoWaitsLongest(t *testing.T) {
 		c.passes[2].Arrived()
 		c.passes[1].Leave()
 		c.expect(t, "it leaves again", 1, 0, 1, 2)
-		c.come(4, 3, nil) // there is one more place: who waits longer has it when the next one leaves
-		c.expect(t, "one place more", 1, 0, 1, 2, 4)
-		c.passes[4].Arrived()
+		c.come(4, 3, nil) // there is one more place, which is for who waits longer
+		c.expect(t, "one place more", 1, 0, 1, 2, 3)
+		c.passes[3].Arrived()
 		c.passes[0].Leave()
-		c.expect(t, "the next one", 0, 0, 1, 2, 4, 3)
+		c.expect(t, "the next one", 0, 0, 1, 2, 3, 4)
 	})
 }
 
