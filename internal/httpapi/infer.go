@@ -136,11 +136,12 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	contentType := jsonType // of an error
 	if err := s.engine.Infer(req); err != nil {
 		fail = backend.AsError(err)
+		c.pass.Leave() // who does not read its answer keeps no place
 	} else {
 		var resp *backend.Response
 		contentType = textType
 		resp, fail = c.sink.Wait()
-		c.pass.Leave() // who does not read its answer keeps no place
+		c.pass.Leave()
 		if fail == nil {
 			defer resp.Release() // what it has is written from where it lies
 			fail = s.prepare(w, r, c, pin, id, resp)
