@@ -45,7 +45,7 @@ func Here() native.Here {
 func (h *here) Serve(control, descriptors *os.File, beside *host.Near) {
 	server, err := host.Over(control, descriptors, beside)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "neso: backend library in this process:", err)
+		fmt.Fprintln(os.Stderr, host.InProcess, err)
 		return
 	}
 	server.Serve(newWorker(server, nil, &h.libraries))

@@ -43,8 +43,7 @@ type inference struct {
 	raw      bool
 	flat     bool // the body is JSON of the generate extension, whatever a header says
 	received int64
-	pass     *lane.Pass // of a large body
-	length   []string   // see jsonLength
+	length   []string // see jsonLength
 	lengthOf int
 }
 
@@ -68,7 +67,7 @@ func (s *Server) release(c *inference) {
 	c.in.end(nil)
 	c.text.Free()
 	c.out.Close()
-	c.key, c.pass = nil, nil
+	c.key = nil
 	s.ledger().Give(ledger.In, c.control)
 	c.control = 0
 	s.inferences.Put(c)
@@ -103,9 +102,10 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	req.Times.Receive = c.received
 	req.Ctx = r.Context()
+	var pass *lane.Pass
 	if c.body.RestSize >= largeBody {
-		c.pass = pin.Model.Door(req.Ctx.Done())
-		defer func() { c.pass.Leave() }()
+		pass = pin.Model.Door(req.Ctx.Done())
+		defer pass.Leave()
 	}
 	if err := s.decode(r, c, pin, req); err != nil {
 		req.Discard()
@@ -117,7 +117,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 		c.in.end(h)
 		stopReadTimer(w)
 	}
-	c.pass.Arrived()
+	pass.Arrived()
 	pin = pin.Continue(req)
 	verbose := s.o.Logger != nil && s.o.Logger.Enabled(req.Ctx, logging.Verbose(1))
 	var fail *backend.Error
@@ -127,25 +127,24 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, caller *auth.Call
 	}
 	id := req.ID // the request may be gone once it is answered
 	req.Times.Start = backend.Now()
-	if waited := c.pass.Waited(); waited > 0 { // in line for the instances
+	if waited := pass.Waited(); waited > 0 { // in line for the instances
 		req.Times.Start -= int64(waited)
 		req.Times.Queue = req.Times.Start
 	}
 	trace := s.startTrace(r, req)
 	defer trace.Done()
 	contentType := jsonType // of an error
+	var resp *backend.Response
 	if err := s.engine.Infer(req); err != nil {
 		fail = backend.AsError(err)
-		c.pass.Leave() // who does not read its answer keeps no place
 	} else {
-		var resp *backend.Response
 		contentType = textType
 		resp, fail = c.sink.Wait()
-		c.pass.Leave()
-		if fail == nil {
-			defer resp.Release() // what it has is written from where it lies
-			fail = s.prepare(w, r, c, pin, id, resp)
-		}
+	}
+	pass.Leave() // who does not read its answer keeps no place
+	if fail == nil {
+		defer resp.Release() // what it has is written from where it lies
+		fail = s.prepare(w, r, c, pin, id, resp)
 	}
 	defer trace.Send()()
 	if fail != nil {

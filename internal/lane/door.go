@@ -17,8 +17,8 @@ const (
 
 // Door is where requests with large bodies wait that would stand in line for a model
 // anyway. Their bodies stay with the clients meanwhile: what is read long before it is
-// used takes memory, and has left the processor's caches when it is used. The zero
-// value lets one in after the other in the order in which they came.
+// used takes memory, and has left the processor's caches when it is used. Who comes
+// first is let in first. The zero value is a door at which nobody is.
 type Door struct {
 	mu     sync.Mutex
 	inside int // places that are taken

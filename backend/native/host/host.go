@@ -39,6 +39,9 @@ const (
 // ErrOverrun is what Block.Check says of memory that was written to behind its end.
 var ErrOverrun = guest.ErrOverrun
 
+// InProcess is guest.InProcess.
+const InProcess = guest.InProcess
+
 // Library loads models and runs them. Its methods are called one at a time for each
 // model, and Init beside others of its model where Init.Parallel says so; what Init
 // returns is called by a thread of the instance's own.

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// InProcess begins what standard error is told of a backend library in the program's process.
+const InProcess = "neso: backend library in this process:"
+
 // broke ends the worker after an error of its channel, which the reader sees too, or of a
 // server that breaks the protocol.
 func (g *Guest) broke(err error) {
@@ -33,7 +36,7 @@ func (g *Guest) complain(err error) {
 	who := "neso isolate:"
 	switch {
 	case g.near != nil:
-		who = "neso: backend library in this process:"
+		who = InProcess
 	case g.asks:
 		who = "neso-host:"
 	}

@@ -11,10 +11,9 @@ const (
 	requestBlockSize = 56
 	// flagRequested in a request block says that only the listed outputs are wanted.
 	flagRequested = 4
-	// highestFlag of a request has no room among the flags of its block: it is the highest bit
-	// of the batch size, which is an int32 in configurations.
-	highestFlag     backend.Flags = 1 << 31
-	sizeHighestFlag               = 1 << 31
+	// highestFlag of a request has no room among the flags of its block: it is the same bit of
+	// the batch size, which is an int32 in configurations.
+	highestFlag = 1 << 31
 )
 
 // Placer says where a tensor's data lies for the other side.
@@ -68,10 +67,7 @@ func (e *Encoder) requestBlock(dst []byte, base int, handle uint64, r *backend.R
 	if len(r.Inputs) >= 1<<16 {
 		return dst, backend.Errorf(backend.InvalidArg, "a request may have at most 65535 inputs")
 	}
-	flags, size, requested := packFlags(r.Flags), uint32(r.BatchSize), 0
-	if r.Flags&highestFlag != 0 {
-		size |= sizeHighestFlag
-	}
+	flags, size, requested := packFlags(r.Flags), uint32(r.BatchSize)|uint32(r.Flags)&highestFlag, 0
 	if tables != nil && !tables.allOutputs(r.Requested) {
 		flags |= flagRequested
 		for _, name := range r.Requested {
@@ -146,7 +142,7 @@ type RequestBlock struct {
 	ID, CorrelationText, Parameters, Trace []byte
 	Requested                              []int
 	Inputs                                 []Entry
-	highest                                bool // see highestFlag
+	highest                                uint32 // highestFlag, or 0
 }
 
 // packFlags makes room for flagRequested: what means nothing to the server is moved up by a
@@ -155,11 +151,7 @@ func packFlags(f backend.Flags) uint32 { return uint32(f)&3 | uint32(f)>>2<<3 }
 
 // RequestFlags are the flags of the request itself.
 func (r *RequestBlock) RequestFlags() backend.Flags {
-	f := backend.Flags(r.Flags&3 | r.Flags>>3<<2)
-	if r.highest {
-		f |= highestFlag
-	}
-	return f
+	return backend.Flags(r.Flags&3 | r.Flags>>3<<2 | r.highest)
 }
 
 // OnlyRequested reports whether only the outputs of Requested are wanted.
@@ -174,8 +166,8 @@ func (c *Cursor) requestBlock() (r RequestBlock, inline bool) {
 	le := binary.LittleEndian
 	r.Handle, r.Correlation, r.Timeout, r.Priority = le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:])
 	r.Flags, r.BatchSize = le.Uint32(b[32:]), le.Uint32(b[36:])
-	r.highest = r.BatchSize&sizeHighestFlag != 0
-	r.BatchSize &^= sizeHighestFlag
+	r.highest = r.BatchSize & highestFlag
+	r.BatchSize &^= highestFlag
 	inputs, requested := int(le.Uint16(b[40:])), int(le.Uint16(b[42:]))
 	if requested > 0 && !r.OnlyRequested() {
 		c.Fail("requested", start+42, "%d without the flag", requested)
